@@ -31,6 +31,7 @@ NAMES = (
     "stream",
     "batch",
     "replay",
+    "broker_fixture",
     "broker_start",
     "broker_produce",
     "broker_parked",

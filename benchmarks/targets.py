@@ -306,6 +306,43 @@ TARGETS += [
     ),
 ]
 
+# The light broker
+TARGETS += [
+    Target(
+        "broker: first cluster of a process, CPU",
+        "broker_fixture",
+        "nodes=1",
+        "first_cpu_ms",
+        250,
+        150,
+    ),
+    Target(
+        "broker: each further cluster, CPU", "broker_fixture", "nodes=1", "further_cpu_ms", 10, 5
+    ),
+    *(
+        Target(
+            f"broker: acks=all, {nodes} node{'s' * (nodes > 1)}, requests a second, times Kafka's",
+            "broker_produce",
+            f"nodes={nodes} connections=20 bytes=100 ms=4000",
+            "per_second",
+            least,
+            None,
+            higher_is_better=True,
+            times=peers.KAFKA_BROKER,
+        )
+        for nodes, least in ((1, 0.9), (3, 2))
+    ),
+    Target(
+        "broker: 10,000 parked fetches answered",
+        "broker_parked",
+        "fetches=10000",
+        "last_answer_ms",
+        100,
+        None,
+    ),
+    Target("broker: 2,000 idle consumers", "broker_idle", "consumers=2000", "idle_cpu", 15, 10),
+]
+
 
 def compare(found: Medians, targets: list[Target] | None = None) -> list[dict[str, object]]:
     """Return a row for each target.

@@ -63,6 +63,7 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
         {"source": "files", "requests": 2_000, "pending": 1_000, "passes": 1},
         {"source": "made", "requests": 3_200, "passes": 1},
     ],
+    "broker_fixture": [{"nodes": 1}],
     "broker_start": [{"nodes": 1}],
     "broker_produce": [{"nodes": 1, "connections": 2, "bytes": 100, "ms": 100}],
     "broker_parked": [{"fetches": 10, "ms": 300}],

@@ -79,9 +79,9 @@ _IMPORTS = (
     "from __future__ import annotations",
     "import struct",
     "from collections.abc import Iterable, Iterator",
-    "from dataclasses import dataclass, field",
     "from uuid import UUID",
-    "from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic",
+    "from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct",
+    "from purgatory_broker._wire.api_messages import NamedTopic",
     "from purgatory_broker._wire.reader import Reader, refused_tag",
     "from purgatory_broker._wire.writer import Writer, not_null",
 )
@@ -131,7 +131,7 @@ def _default(each: Field) -> str:
     """Return the default as code: None for a struct and for an id, which is one of zeros."""
     default = each.default
     if each.is_array:
-        return "None" if default == "null" else "field(default_factory=list)"
+        return "None" if default == "null" else "NEW_LIST"
     if each.struct is not None or each.type == "uuid" or default == "null":
         return "None"
     if each.type == "string":
@@ -243,21 +243,26 @@ class _Code:
         return _name(code)
 
     def data_class(self, struct: Struct) -> list[str]:
-        # Each import of the broker makes these classes. What `dataclass` would add to each, and its
-        # docstring of the signature, takes a quarter of the time.
-        lines = [
-            "",
-            "",
-            "@dataclass(slots=True, eq=False, repr=False, match_args=False)",
-            f"class {struct.name}(MessageStruct):",
-            f'    """{struct.name} of Kafka."""',
-            *([""] if struct.fields else []),
+        # Each import of the broker makes these classes. `dataclass` would compile a constructor for
+        # each, which takes ten times as long as loading this one.
+        names = [each.attribute for each in struct.fields]
+        hidden = [name for name in names if name in self._secrets]
+        lines = ["", "", f"class {struct.name}(MessageStruct):"]
+        lines += [f'    """{struct.name} of Kafka."""', "", f"    __slots__ = {_tuple(names)}"]
+        lines += [f"    {each.attribute}: {_type(each)}" for each in struct.fields]
+        if hidden:
+            lines.append(f"    hidden_fields = {_tuple(hidden)}")
+        if not names:
+            return lines
+        parameters = [
+            f"{each.attribute}: {_type(each)} = {_default(each)}" for each in struct.fields
         ]
-        for each in struct.fields:
-            default = _default(each)
-            if each.attribute in self._secrets:
-                default = f"field(default={default}, repr=False)"
-            lines.append(f"    {each.attribute}: {_type(each)} = {default}")
+        lines += ["", f"    def __init__(self, {', '.join(parameters)}) -> None:"]
+        for name, each in zip(names, struct.fields, strict=True):
+            value = (
+                f"[] if {name} is NEW_LIST else {name}" if _default(each) == "NEW_LIST" else name
+            )
+            lines.append(f"        self.{name} = {value}")
         return lines
 
     # -- reading
@@ -267,7 +272,7 @@ class _Code:
         for each in struct.fields:
             if each.tag is not None or not each.versions.covers(struct.versions):
                 default = _default(each)
-                if default.startswith("field("):
+                if default == "NEW_LIST":
                     default = "[]"
                 lines.append(f"{_variable(each)}: {_type(each)} = {default}")
         for run in _runs(struct.untagged):
@@ -425,6 +430,11 @@ class _Code:
         if each.struct is not None and not each.is_array:
             return [f"{_function('write', each.struct)}(value, data.{each.attribute}, version)"]
         return self._write(each, "value", each.versions)
+
+
+def _tuple(names: Iterable[str]) -> str:
+    quoted = [f'"{name}"' for name in names]
+    return f"({', '.join(quoted)}{',' * (len(quoted) == 1)})"
 
 
 def _name(code: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import Field, dataclass, field, make_dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -15,24 +15,63 @@ Q = TypeVar("Q")
 S = TypeVar("S")
 
 
-class MessageStruct:
-    """What the dataclasses of all structs have in common; each has a constructor of its own."""
+#: The default of a field that is an array: a new list.
+NEW_LIST: Any = object()
 
-    __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+class _DataclassFields:
+    """What `dataclasses` looks for in a class, made when it is asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[type[MessageStruct], dict[str, Field[Any]]] = {}
+
+    def __get__(self, _struct: object, kind: type[MessageStruct]) -> dict[str, Field[Any]]:
+        fields = self._made.get(kind)
+        if fields is None:
+            defaults = dict(
+                zip(kind.__slots__, getattr(kind.__init__, "__defaults__", ()), strict=True)
+            )
+            made: Any = make_dataclass(
+                kind.__name__,
+                [
+                    (name, kind.__annotations__[name], _field(default, name, kind.hidden_fields))
+                    for name, default in defaults.items()
+                ],
+            )
+            fields = self._made[kind] = made.__dataclass_fields__
+        return fields
+
+
+def _field(default: object, name: str, hidden: Sequence[str]) -> Any:
+    if default is NEW_LIST:
+        return field(default_factory=list, repr=name not in hidden)
+    return field(default=default, repr=name not in hidden)
+
+
+class MessageStruct:
+    """What all structs have in common.
+
+    They are dataclasses for what takes one, such as `dataclasses.replace`. `dataclass` has not made
+    them, since that takes longer than all else that an import of the broker does.
+    """
+
+    __slots__: ClassVar[tuple[str, ...]] = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]] = _DataclassFields()  # type: ignore[assignment]
+    #: The fields that are not shown.
+    hidden_fields: ClassVar[tuple[str, ...]] = ()
     #: As of all objects that compare and can change.
     __hash__ = None  # type: ignore[assignment]
 
     def __eq__(self, other: object) -> bool:
         if other.__class__ is not self.__class__:
             return NotImplemented
-        return all(
-            getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__
-        )
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
 
     def __repr__(self) -> str:
         shown = ", ".join(
-            f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr
+            f"{name}={getattr(self, name)!r}"
+            for name in self.__slots__
+            if name not in self.hidden_fields
         )
         return f"{type(self).__qualname__}({shown})"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from purgatory_broker._wire.messages import (
     read_request,
 )
 from purgatory_broker._wire.protocol.heartbeat import HeartbeatRequest, HeartbeatResponse
+from purgatory_broker._wire.protocol.produce import ProduceResponse, TopicProduceResponse
 from purgatory_broker._wire.protocol.sasl_authenticate import SaslAuthenticateRequest
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.registry import APIS
@@ -134,3 +135,26 @@ def test_structs_compare_and_show_their_fields() -> None:
     )
     assert replace(one, generation_id=2) == other
     assert "secret" not in repr(SaslAuthenticateRequest(b"secret"))
+
+
+def test_structs_are_dataclasses_for_who_asks() -> None:
+    kinds = [
+        kind for api in APIS.values() for kind in (api.messages.request, api.messages.response)
+    ]
+    assert all(map(is_dataclass, kinds))
+    made = {each.name: (each.type, each.default) for each in fields(HeartbeatRequest)}
+    assert made == {
+        "group_id": ("str", ""),
+        "generation_id": ("int", 0),
+        "member_id": ("str", ""),
+        "group_instance_id": ("str | None", None),
+    }
+    assert [each.repr for each in fields(SaslAuthenticateRequest)] == [False]
+    assert asdict(SaslAuthenticateRequest(b"1")) == {"auth_bytes": b"1"}
+
+
+def test_each_struct_has_lists_of_its_own() -> None:
+    first, second = ProduceResponse(), ProduceResponse()
+    first.responses.append(TopicProduceResponse("orders"))
+    assert second.responses == []
+    assert replace(first, responses=[]) == second

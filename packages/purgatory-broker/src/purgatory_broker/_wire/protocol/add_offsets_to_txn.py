@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
@@ -17,22 +16,38 @@ _IH = struct.Struct(">ih")
 _QH = struct.Struct(">qh")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddOffsetsToTxnRequest(MessageStruct):
     """AddOffsetsToTxnRequest of Kafka."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    group_id: str = ""
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    group_id: str
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        group_id: str = "",
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.group_id = group_id
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddOffsetsToTxnResponse(MessageStruct):
     """AddOffsetsToTxnResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    __slots__ = ("throttle_time_ms", "error_code")
+    throttle_time_ms: int
+    error_code: int
+
+    def __init__(self, throttle_time_ms: int = 0, error_code: int = 0) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
 
 
 def _read_add_offsets_to_txn_request(reader: Reader, version: int) -> AddOffsetsToTxnRequest:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,68 +18,147 @@ _QH = struct.Struct(">qh")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnTopic(MessageStruct):
     """AddPartitionsToTxnTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[int]
+
+    def __init__(self, name: str = "", partitions: list[int] = NEW_LIST) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnTransaction(MessageStruct):
     """AddPartitionsToTxnTransaction of Kafka."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    verify_only: bool = False
-    topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "verify_only", "topics")
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    verify_only: bool
+    topics: list[AddPartitionsToTxnTopic]
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        verify_only: bool = False,
+        topics: list[AddPartitionsToTxnTopic] = NEW_LIST,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.verify_only = verify_only
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnRequest(MessageStruct):
     """AddPartitionsToTxnRequest of Kafka."""
 
-    transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
-    v3_and_below_transactional_id: str = ""
-    v3_and_below_producer_id: int = 0
-    v3_and_below_producer_epoch: int = 0
-    v3_and_below_topics: list[AddPartitionsToTxnTopic] = field(default_factory=list)
+    __slots__ = (
+        "transactions",
+        "v3_and_below_transactional_id",
+        "v3_and_below_producer_id",
+        "v3_and_below_producer_epoch",
+        "v3_and_below_topics",
+    )
+    transactions: list[AddPartitionsToTxnTransaction]
+    v3_and_below_transactional_id: str
+    v3_and_below_producer_id: int
+    v3_and_below_producer_epoch: int
+    v3_and_below_topics: list[AddPartitionsToTxnTopic]
+
+    def __init__(
+        self,
+        transactions: list[AddPartitionsToTxnTransaction] = NEW_LIST,
+        v3_and_below_transactional_id: str = "",
+        v3_and_below_producer_id: int = 0,
+        v3_and_below_producer_epoch: int = 0,
+        v3_and_below_topics: list[AddPartitionsToTxnTopic] = NEW_LIST,
+    ) -> None:
+        self.transactions = [] if transactions is NEW_LIST else transactions
+        self.v3_and_below_transactional_id = v3_and_below_transactional_id
+        self.v3_and_below_producer_id = v3_and_below_producer_id
+        self.v3_and_below_producer_epoch = v3_and_below_producer_epoch
+        self.v3_and_below_topics = [] if v3_and_below_topics is NEW_LIST else v3_and_below_topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnPartitionResult(MessageStruct):
     """AddPartitionsToTxnPartitionResult of Kafka."""
 
-    partition_index: int = 0
-    partition_error_code: int = 0
+    __slots__ = ("partition_index", "partition_error_code")
+    partition_index: int
+    partition_error_code: int
+
+    def __init__(self, partition_index: int = 0, partition_error_code: int = 0) -> None:
+        self.partition_index = partition_index
+        self.partition_error_code = partition_error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnTopicResult(MessageStruct):
     """AddPartitionsToTxnTopicResult of Kafka."""
 
-    name: str = ""
-    results_by_partition: list[AddPartitionsToTxnPartitionResult] = field(default_factory=list)
+    __slots__ = ("name", "results_by_partition")
+    name: str
+    results_by_partition: list[AddPartitionsToTxnPartitionResult]
+
+    def __init__(
+        self,
+        name: str = "",
+        results_by_partition: list[AddPartitionsToTxnPartitionResult] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.results_by_partition = [] if results_by_partition is NEW_LIST else results_by_partition
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnResult(MessageStruct):
     """AddPartitionsToTxnResult of Kafka."""
 
-    transactional_id: str = ""
-    topic_results: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+    __slots__ = ("transactional_id", "topic_results")
+    transactional_id: str
+    topic_results: list[AddPartitionsToTxnTopicResult]
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        topic_results: list[AddPartitionsToTxnTopicResult] = NEW_LIST,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.topic_results = [] if topic_results is NEW_LIST else topic_results
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AddPartitionsToTxnResponse(MessageStruct):
     """AddPartitionsToTxnResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results_by_transaction: list[AddPartitionsToTxnResult] = field(default_factory=list)
-    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(default_factory=list)
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "results_by_transaction",
+        "results_by_topic_v3_and_below",
+    )
+    throttle_time_ms: int
+    error_code: int
+    results_by_transaction: list[AddPartitionsToTxnResult]
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        results_by_transaction: list[AddPartitionsToTxnResult] = NEW_LIST,
+        results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.results_by_transaction = (
+            [] if results_by_transaction is NEW_LIST else results_by_transaction
+        )
+        self.results_by_topic_v3_and_below = (
+            [] if results_by_topic_v3_and_below is NEW_LIST else results_by_topic_v3_and_below
+        )
 
 
 def _read_add_partitions_to_txn_topic(reader: Reader, version: int) -> AddPartitionsToTxnTopic:

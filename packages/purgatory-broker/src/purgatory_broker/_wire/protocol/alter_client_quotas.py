@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,54 +17,89 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EntityData(MessageStruct):
     """EntityData of Kafka."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    __slots__ = ("entity_type", "entity_name")
+    entity_type: str
+    entity_name: str | None
+
+    def __init__(self, entity_type: str = "", entity_name: str | None = "") -> None:
+        self.entity_type = entity_type
+        self.entity_name = entity_name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OpData(MessageStruct):
     """OpData of Kafka."""
 
-    key: str = ""
-    value: float = 0.0
-    remove: bool = False
+    __slots__ = ("key", "value", "remove")
+    key: str
+    value: float
+    remove: bool
+
+    def __init__(self, key: str = "", value: float = 0.0, remove: bool = False) -> None:
+        self.key = key
+        self.value = value
+        self.remove = remove
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class RequestEntryData(MessageStruct):
     """RequestEntryData of Kafka."""
 
-    entity: list[EntityData] = field(default_factory=list)
-    ops: list[OpData] = field(default_factory=list)
+    __slots__ = ("entity", "ops")
+    entity: list[EntityData]
+    ops: list[OpData]
+
+    def __init__(self, entity: list[EntityData] = NEW_LIST, ops: list[OpData] = NEW_LIST) -> None:
+        self.entity = [] if entity is NEW_LIST else entity
+        self.ops = [] if ops is NEW_LIST else ops
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterClientQuotasRequest(MessageStruct):
     """AlterClientQuotasRequest of Kafka."""
 
-    entries: list[RequestEntryData] = field(default_factory=list)
-    validate_only: bool = False
+    __slots__ = ("entries", "validate_only")
+    entries: list[RequestEntryData]
+    validate_only: bool
+
+    def __init__(
+        self, entries: list[RequestEntryData] = NEW_LIST, validate_only: bool = False
+    ) -> None:
+        self.entries = [] if entries is NEW_LIST else entries
+        self.validate_only = validate_only
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ResponseEntryData(MessageStruct):
     """ResponseEntryData of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    entity: list[EntityData] = field(default_factory=list)
+    __slots__ = ("error_code", "error_message", "entity")
+    error_code: int
+    error_message: str | None
+    entity: list[EntityData]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        entity: list[EntityData] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entity = [] if entity is NEW_LIST else entity
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterClientQuotasResponse(MessageStruct):
     """AlterClientQuotasResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    entries: list[ResponseEntryData] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "entries")
+    throttle_time_ms: int
+    entries: list[ResponseEntryData]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, entries: list[ResponseEntryData] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.entries = [] if entries is NEW_LIST else entries
 
 
 def _read_entity_data(reader: Reader, version: int) -> EntityData:

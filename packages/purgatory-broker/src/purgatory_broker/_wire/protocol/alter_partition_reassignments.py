@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,57 +18,108 @@ _ITH = struct.Struct(">i?h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReassignablePartition(MessageStruct):
     """ReassignablePartition of Kafka."""
 
-    partition_index: int = 0
-    replicas: list[int] | None = None
+    __slots__ = ("partition_index", "replicas")
+    partition_index: int
+    replicas: list[int] | None
+
+    def __init__(self, partition_index: int = 0, replicas: list[int] | None = None) -> None:
+        self.partition_index = partition_index
+        self.replicas = replicas
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReassignableTopic(MessageStruct):
     """ReassignableTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[ReassignablePartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[ReassignablePartition]
+
+    def __init__(self, name: str = "", partitions: list[ReassignablePartition] = NEW_LIST) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterPartitionReassignmentsRequest(MessageStruct):
     """AlterPartitionReassignmentsRequest of Kafka."""
 
-    timeout_ms: int = 60000
-    allow_replication_factor_change: bool = True
-    topics: list[ReassignableTopic] = field(default_factory=list)
+    __slots__ = ("timeout_ms", "allow_replication_factor_change", "topics")
+    timeout_ms: int
+    allow_replication_factor_change: bool
+    topics: list[ReassignableTopic]
+
+    def __init__(
+        self,
+        timeout_ms: int = 60000,
+        allow_replication_factor_change: bool = True,
+        topics: list[ReassignableTopic] = NEW_LIST,
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.allow_replication_factor_change = allow_replication_factor_change
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReassignablePartitionResponse(MessageStruct):
     """ReassignablePartitionResponse of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    __slots__ = ("partition_index", "error_code", "error_message")
+    partition_index: int
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self, partition_index: int = 0, error_code: int = 0, error_message: str | None = ""
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReassignableTopicResponse(MessageStruct):
     """ReassignableTopicResponse of Kafka."""
 
-    name: str = ""
-    partitions: list[ReassignablePartitionResponse] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[ReassignablePartitionResponse]
+
+    def __init__(
+        self, name: str = "", partitions: list[ReassignablePartitionResponse] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterPartitionReassignmentsResponse(MessageStruct):
     """AlterPartitionReassignmentsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    allow_replication_factor_change: bool = True
-    error_code: int = 0
-    error_message: str | None = ""
-    responses: list[ReassignableTopicResponse] = field(default_factory=list)
+    __slots__ = (
+        "throttle_time_ms",
+        "allow_replication_factor_change",
+        "error_code",
+        "error_message",
+        "responses",
+    )
+    throttle_time_ms: int
+    allow_replication_factor_change: bool
+    error_code: int
+    error_message: str | None
+    responses: list[ReassignableTopicResponse]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        allow_replication_factor_change: bool = True,
+        error_code: int = 0,
+        error_message: str | None = "",
+        responses: list[ReassignableTopicResponse] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.allow_replication_factor_change = allow_replication_factor_change
+        self.error_code = error_code
+        self.error_message = error_message
+        self.responses = [] if responses is NEW_LIST else responses
 
 
 def _read_reassignable_partition(reader: Reader, version: int) -> ReassignablePartition:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,56 +17,103 @@ _IH = struct.Struct(">ih")
 _IQ = struct.Struct(">iq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsRequestPartition(MessageStruct):
     """AlterShareGroupOffsetsRequestPartition of Kafka."""
 
-    partition_index: int = 0
-    start_offset: int = 0
+    __slots__ = ("partition_index", "start_offset")
+    partition_index: int
+    start_offset: int
+
+    def __init__(self, partition_index: int = 0, start_offset: int = 0) -> None:
+        self.partition_index = partition_index
+        self.start_offset = start_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsRequestTopic(MessageStruct):
     """AlterShareGroupOffsetsRequestTopic of Kafka."""
 
-    topic_name: str = ""
-    partitions: list[AlterShareGroupOffsetsRequestPartition] = field(default_factory=list)
+    __slots__ = ("topic_name", "partitions")
+    topic_name: str
+    partitions: list[AlterShareGroupOffsetsRequestPartition]
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        partitions: list[AlterShareGroupOffsetsRequestPartition] = NEW_LIST,
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsRequest(MessageStruct):
     """AlterShareGroupOffsetsRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[AlterShareGroupOffsetsRequestTopic] = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[AlterShareGroupOffsetsRequestTopic]
+
+    def __init__(
+        self, group_id: str = "", topics: list[AlterShareGroupOffsetsRequestTopic] = NEW_LIST
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsResponsePartition(MessageStruct):
     """AlterShareGroupOffsetsResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("partition_index", "error_code", "error_message")
+    partition_index: int
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self, partition_index: int = 0, error_code: int = 0, error_message: str | None = None
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsResponseTopic(MessageStruct):
     """AlterShareGroupOffsetsResponseTopic of Kafka."""
 
-    topic_name: str = ""
-    topic_id: UUID | None = None
-    partitions: list[AlterShareGroupOffsetsResponsePartition] = field(default_factory=list)
+    __slots__ = ("topic_name", "topic_id", "partitions")
+    topic_name: str
+    topic_id: UUID | None
+    partitions: list[AlterShareGroupOffsetsResponsePartition]
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[AlterShareGroupOffsetsResponsePartition] = NEW_LIST,
+    ) -> None:
+        self.topic_name = topic_name
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterShareGroupOffsetsResponse(MessageStruct):
     """AlterShareGroupOffsetsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    responses: list[AlterShareGroupOffsetsResponseTopic] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    responses: list[AlterShareGroupOffsetsResponseTopic]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        responses: list[AlterShareGroupOffsetsResponseTopic] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.responses = [] if responses is NEW_LIST else responses
 
 
 def _read_alter_share_group_offsets_request_partition(

@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,48 +17,86 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ScramCredentialDeletion(MessageStruct):
     """ScramCredentialDeletion of Kafka."""
 
-    name: str = ""
-    mechanism: int = 0
+    __slots__ = ("name", "mechanism")
+    name: str
+    mechanism: int
+
+    def __init__(self, name: str = "", mechanism: int = 0) -> None:
+        self.name = name
+        self.mechanism = mechanism
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ScramCredentialUpsertion(MessageStruct):
     """ScramCredentialUpsertion of Kafka."""
 
-    name: str = ""
-    mechanism: int = 0
-    iterations: int = 0
-    salt: bytes = b""
-    salted_password: bytes = field(default=b"", repr=False)
+    __slots__ = ("name", "mechanism", "iterations", "salt", "salted_password")
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+    hidden_fields = ("salted_password",)
+
+    def __init__(
+        self,
+        name: str = "",
+        mechanism: int = 0,
+        iterations: int = 0,
+        salt: bytes = b"",
+        salted_password: bytes = b"",
+    ) -> None:
+        self.name = name
+        self.mechanism = mechanism
+        self.iterations = iterations
+        self.salt = salt
+        self.salted_password = salted_password
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterUserScramCredentialsRequest(MessageStruct):
     """AlterUserScramCredentialsRequest of Kafka."""
 
-    deletions: list[ScramCredentialDeletion] = field(default_factory=list)
-    upsertions: list[ScramCredentialUpsertion] = field(default_factory=list)
+    __slots__ = ("deletions", "upsertions")
+    deletions: list[ScramCredentialDeletion]
+    upsertions: list[ScramCredentialUpsertion]
+
+    def __init__(
+        self,
+        deletions: list[ScramCredentialDeletion] = NEW_LIST,
+        upsertions: list[ScramCredentialUpsertion] = NEW_LIST,
+    ) -> None:
+        self.deletions = [] if deletions is NEW_LIST else deletions
+        self.upsertions = [] if upsertions is NEW_LIST else upsertions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterUserScramCredentialsResult(MessageStruct):
     """AlterUserScramCredentialsResult of Kafka."""
 
-    user: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
+    __slots__ = ("user", "error_code", "error_message")
+    user: str
+    error_code: int
+    error_message: str | None
+
+    def __init__(self, user: str = "", error_code: int = 0, error_message: str | None = "") -> None:
+        self.user = user
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterUserScramCredentialsResponse(MessageStruct):
     """AlterUserScramCredentialsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    results: list[AlterUserScramCredentialsResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "results")
+    throttle_time_ms: int
+    results: list[AlterUserScramCredentialsResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, results: list[AlterUserScramCredentialsResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_scram_credential_deletion(reader: Reader, version: int) -> ScramCredentialDeletion:

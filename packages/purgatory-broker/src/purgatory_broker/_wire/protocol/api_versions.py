@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,52 +19,99 @@ _I = struct.Struct(">i")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ApiVersionsRequest(MessageStruct):
     """ApiVersionsRequest of Kafka."""
 
-    client_software_name: str = ""
-    client_software_version: str = ""
+    __slots__ = ("client_software_name", "client_software_version")
+    client_software_name: str
+    client_software_version: str
+
+    def __init__(self, client_software_name: str = "", client_software_version: str = "") -> None:
+        self.client_software_name = client_software_name
+        self.client_software_version = client_software_version
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ApiVersion(MessageStruct):
     """ApiVersion of Kafka."""
 
-    api_key: int = 0
-    min_version: int = 0
-    max_version: int = 0
+    __slots__ = ("api_key", "min_version", "max_version")
+    api_key: int
+    min_version: int
+    max_version: int
+
+    def __init__(self, api_key: int = 0, min_version: int = 0, max_version: int = 0) -> None:
+        self.api_key = api_key
+        self.min_version = min_version
+        self.max_version = max_version
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SupportedFeatureKey(MessageStruct):
     """SupportedFeatureKey of Kafka."""
 
-    name: str = ""
-    min_version: int = 0
-    max_version: int = 0
+    __slots__ = ("name", "min_version", "max_version")
+    name: str
+    min_version: int
+    max_version: int
+
+    def __init__(self, name: str = "", min_version: int = 0, max_version: int = 0) -> None:
+        self.name = name
+        self.min_version = min_version
+        self.max_version = max_version
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FinalizedFeatureKey(MessageStruct):
     """FinalizedFeatureKey of Kafka."""
 
-    name: str = ""
-    max_version_level: int = 0
-    min_version_level: int = 0
+    __slots__ = ("name", "max_version_level", "min_version_level")
+    name: str
+    max_version_level: int
+    min_version_level: int
+
+    def __init__(
+        self, name: str = "", max_version_level: int = 0, min_version_level: int = 0
+    ) -> None:
+        self.name = name
+        self.max_version_level = max_version_level
+        self.min_version_level = min_version_level
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ApiVersionsResponse(MessageStruct):
     """ApiVersionsResponse of Kafka."""
 
-    error_code: int = 0
-    api_keys: list[ApiVersion] = field(default_factory=list)
-    throttle_time_ms: int = 0
-    supported_features: list[SupportedFeatureKey] = field(default_factory=list)
-    finalized_features_epoch: int = -1
-    finalized_features: list[FinalizedFeatureKey] = field(default_factory=list)
-    zk_migration_ready: bool = False
+    __slots__ = (
+        "error_code",
+        "api_keys",
+        "throttle_time_ms",
+        "supported_features",
+        "finalized_features_epoch",
+        "finalized_features",
+        "zk_migration_ready",
+    )
+    error_code: int
+    api_keys: list[ApiVersion]
+    throttle_time_ms: int
+    supported_features: list[SupportedFeatureKey]
+    finalized_features_epoch: int
+    finalized_features: list[FinalizedFeatureKey]
+    zk_migration_ready: bool
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        api_keys: list[ApiVersion] = NEW_LIST,
+        throttle_time_ms: int = 0,
+        supported_features: list[SupportedFeatureKey] = NEW_LIST,
+        finalized_features_epoch: int = -1,
+        finalized_features: list[FinalizedFeatureKey] = NEW_LIST,
+        zk_migration_ready: bool = False,
+    ) -> None:
+        self.error_code = error_code
+        self.api_keys = [] if api_keys is NEW_LIST else api_keys
+        self.throttle_time_ms = throttle_time_ms
+        self.supported_features = [] if supported_features is NEW_LIST else supported_features
+        self.finalized_features_epoch = finalized_features_epoch
+        self.finalized_features = [] if finalized_features is NEW_LIST else finalized_features
+        self.zk_migration_ready = zk_migration_ready
 
 
 def _read_api_versions_request(reader: Reader, version: int) -> ApiVersionsRequest:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -21,68 +20,160 @@ _I = struct.Struct(">i")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ConsumerGroupDescribeRequest(MessageStruct):
     """ConsumerGroupDescribeRequest of Kafka."""
 
-    group_ids: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    __slots__ = ("group_ids", "include_authorized_operations")
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+    def __init__(
+        self, group_ids: list[str] = NEW_LIST, include_authorized_operations: bool = False
+    ) -> None:
+        self.group_ids = [] if group_ids is NEW_LIST else group_ids
+        self.include_authorized_operations = include_authorized_operations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicPartitions(MessageStruct):
     """TopicPartitions of Kafka."""
 
-    topic_id: UUID | None = None
-    topic_name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic_id", "topic_name", "partitions")
+    topic_id: UUID | None
+    topic_name: str
+    partitions: list[int]
+
+    def __init__(
+        self, topic_id: UUID | None = None, topic_name: str = "", partitions: list[int] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.topic_name = topic_name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Assignment(MessageStruct):
     """Assignment of Kafka."""
 
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    __slots__ = ("topic_partitions",)
+    topic_partitions: list[TopicPartitions]
+
+    def __init__(self, topic_partitions: list[TopicPartitions] = NEW_LIST) -> None:
+        self.topic_partitions = [] if topic_partitions is NEW_LIST else topic_partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Member(MessageStruct):
     """Member of Kafka."""
 
-    member_id: str = ""
-    instance_id: str | None = None
-    rack_id: str | None = None
-    member_epoch: int = 0
-    client_id: str = ""
-    client_host: str = ""
-    subscribed_topic_names: list[str] = field(default_factory=list)
-    subscribed_topic_regex: str | None = None
-    assignment: Assignment | None = None
-    target_assignment: Assignment | None = None
-    member_type: int = -1
+    __slots__ = (
+        "member_id",
+        "instance_id",
+        "rack_id",
+        "member_epoch",
+        "client_id",
+        "client_host",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "assignment",
+        "target_assignment",
+        "member_type",
+    )
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+    subscribed_topic_regex: str | None
+    assignment: Assignment | None
+    target_assignment: Assignment | None
+    member_type: int
+
+    def __init__(
+        self,
+        member_id: str = "",
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        member_epoch: int = 0,
+        client_id: str = "",
+        client_host: str = "",
+        subscribed_topic_names: list[str] = NEW_LIST,
+        subscribed_topic_regex: str | None = None,
+        assignment: Assignment | None = None,
+        target_assignment: Assignment | None = None,
+        member_type: int = -1,
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.member_epoch = member_epoch
+        self.client_id = client_id
+        self.client_host = client_host
+        self.subscribed_topic_names = (
+            [] if subscribed_topic_names is NEW_LIST else subscribed_topic_names
+        )
+        self.subscribed_topic_regex = subscribed_topic_regex
+        self.assignment = assignment
+        self.target_assignment = target_assignment
+        self.member_type = member_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribedGroup(MessageStruct):
     """DescribedGroup of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    group_epoch: int = 0
-    assignment_epoch: int = 0
-    assignor_name: str = ""
-    members: list[Member] = field(default_factory=list)
-    authorized_operations: int = -2147483648
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "group_id",
+        "group_state",
+        "group_epoch",
+        "assignment_epoch",
+        "assignor_name",
+        "members",
+        "authorized_operations",
+    )
+    error_code: int
+    error_message: str | None
+    group_id: str
+    group_state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor_name: str
+    members: list[Member]
+    authorized_operations: int
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = None,
+        group_id: str = "",
+        group_state: str = "",
+        group_epoch: int = 0,
+        assignment_epoch: int = 0,
+        assignor_name: str = "",
+        members: list[Member] = NEW_LIST,
+        authorized_operations: int = -2147483648,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.group_id = group_id
+        self.group_state = group_state
+        self.group_epoch = group_epoch
+        self.assignment_epoch = assignment_epoch
+        self.assignor_name = assignor_name
+        self.members = [] if members is NEW_LIST else members
+        self.authorized_operations = authorized_operations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ConsumerGroupDescribeResponse(MessageStruct):
     """ConsumerGroupDescribeResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    groups: list[DescribedGroup] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "groups")
+    throttle_time_ms: int
+    groups: list[DescribedGroup]
+
+    def __init__(self, throttle_time_ms: int = 0, groups: list[DescribedGroup] = NEW_LIST) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = [] if groups is NEW_LIST else groups
 
 
 def _read_consumer_group_describe_request(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -19,48 +18,116 @@ _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicPartitions(MessageStruct):
     """TopicPartitions of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[int]
+
+    def __init__(self, topic_id: UUID | None = None, partitions: list[int] = NEW_LIST) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ConsumerGroupHeartbeatRequest(MessageStruct):
     """ConsumerGroupHeartbeatRequest of Kafka."""
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    subscribed_topic_names: list[str] | None = None
-    subscribed_topic_regex: str | None = None
-    server_assignor: str | None = None
-    topic_partitions: list[TopicPartitions] | None = None
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "member_epoch",
+        "instance_id",
+        "rack_id",
+        "rebalance_timeout_ms",
+        "subscribed_topic_names",
+        "subscribed_topic_regex",
+        "server_assignor",
+        "topic_partitions",
+    )
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None
+    rack_id: str | None
+    rebalance_timeout_ms: int
+    subscribed_topic_names: list[str] | None
+    subscribed_topic_regex: str | None
+    server_assignor: str | None
+    topic_partitions: list[TopicPartitions] | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        member_id: str = "",
+        member_epoch: int = 0,
+        instance_id: str | None = None,
+        rack_id: str | None = None,
+        rebalance_timeout_ms: int = -1,
+        subscribed_topic_names: list[str] | None = None,
+        subscribed_topic_regex: str | None = None,
+        server_assignor: str | None = None,
+        topic_partitions: list[TopicPartitions] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.instance_id = instance_id
+        self.rack_id = rack_id
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.subscribed_topic_names = subscribed_topic_names
+        self.subscribed_topic_regex = subscribed_topic_regex
+        self.server_assignor = server_assignor
+        self.topic_partitions = topic_partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Assignment(MessageStruct):
     """Assignment of Kafka."""
 
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    __slots__ = ("topic_partitions",)
+    topic_partitions: list[TopicPartitions]
+
+    def __init__(self, topic_partitions: list[TopicPartitions] = NEW_LIST) -> None:
+        self.topic_partitions = [] if topic_partitions is NEW_LIST else topic_partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ConsumerGroupHeartbeatResponse(MessageStruct):
     """ConsumerGroupHeartbeatResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "member_id",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
+    )
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    member_id: str | None
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: Assignment | None
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        member_id: str | None = None,
+        member_epoch: int = 0,
+        heartbeat_interval_ms: int = 0,
+        assignment: Assignment | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.assignment = assignment
 
 
 def _read_topic_partitions(reader: Reader, version: int) -> TopicPartitions:

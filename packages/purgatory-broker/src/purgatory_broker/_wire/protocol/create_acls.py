@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,40 +17,79 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AclCreation(MessageStruct):
     """AclCreation of Kafka."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    resource_pattern_type: int = 3
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    __slots__ = (
+        "resource_type",
+        "resource_name",
+        "resource_pattern_type",
+        "principal",
+        "host",
+        "operation",
+        "permission_type",
+    )
+    resource_type: int
+    resource_name: str
+    resource_pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        resource_pattern_type: int = 3,
+        principal: str = "",
+        host: str = "",
+        operation: int = 0,
+        permission_type: int = 0,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.resource_pattern_type = resource_pattern_type
+        self.principal = principal
+        self.host = host
+        self.operation = operation
+        self.permission_type = permission_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreateAclsRequest(MessageStruct):
     """CreateAclsRequest of Kafka."""
 
-    creations: list[AclCreation] = field(default_factory=list)
+    __slots__ = ("creations",)
+    creations: list[AclCreation]
+
+    def __init__(self, creations: list[AclCreation] = NEW_LIST) -> None:
+        self.creations = [] if creations is NEW_LIST else creations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AclCreationResult(MessageStruct):
     """AclCreationResult of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
+    __slots__ = ("error_code", "error_message")
+    error_code: int
+    error_message: str | None
+
+    def __init__(self, error_code: int = 0, error_message: str | None = "") -> None:
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreateAclsResponse(MessageStruct):
     """CreateAclsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    results: list[AclCreationResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "results")
+    throttle_time_ms: int
+    results: list[AclCreationResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, results: list[AclCreationResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_acl_creation(reader: Reader, version: int) -> AclCreation:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,46 +17,82 @@ _I = struct.Struct(">i")
 _IT = struct.Struct(">i?")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatePartitionsAssignment(MessageStruct):
     """CreatePartitionsAssignment of Kafka."""
 
-    broker_ids: list[int] = field(default_factory=list)
+    __slots__ = ("broker_ids",)
+    broker_ids: list[int]
+
+    def __init__(self, broker_ids: list[int] = NEW_LIST) -> None:
+        self.broker_ids = [] if broker_ids is NEW_LIST else broker_ids
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatePartitionsTopic(MessageStruct):
     """CreatePartitionsTopic of Kafka."""
 
-    name: str = ""
-    count: int = 0
-    assignments: list[CreatePartitionsAssignment] | None = field(default_factory=list)
+    __slots__ = ("name", "count", "assignments")
+    name: str
+    count: int
+    assignments: list[CreatePartitionsAssignment] | None
+
+    def __init__(
+        self,
+        name: str = "",
+        count: int = 0,
+        assignments: list[CreatePartitionsAssignment] | None = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.count = count
+        self.assignments = [] if assignments is NEW_LIST else assignments
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatePartitionsRequest(MessageStruct):
     """CreatePartitionsRequest of Kafka."""
 
-    topics: list[CreatePartitionsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
-    validate_only: bool = False
+    __slots__ = ("topics", "timeout_ms", "validate_only")
+    topics: list[CreatePartitionsTopic]
+    timeout_ms: int
+    validate_only: bool
+
+    def __init__(
+        self,
+        topics: list[CreatePartitionsTopic] = NEW_LIST,
+        timeout_ms: int = 0,
+        validate_only: bool = False,
+    ) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
+        self.timeout_ms = timeout_ms
+        self.validate_only = validate_only
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatePartitionsTopicResult(MessageStruct):
     """CreatePartitionsTopicResult of Kafka."""
 
-    name: str = ""
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("name", "error_code", "error_message")
+    name: str
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self, name: str = "", error_code: int = 0, error_message: str | None = None
+    ) -> None:
+        self.name = name
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatePartitionsResponse(MessageStruct):
     """CreatePartitionsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    results: list[CreatePartitionsTopicResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "results")
+    throttle_time_ms: int
+    results: list[CreatePartitionsTopicResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, results: list[CreatePartitionsTopicResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_create_partitions_assignment(reader: Reader, version: int) -> CreatePartitionsAssignment:

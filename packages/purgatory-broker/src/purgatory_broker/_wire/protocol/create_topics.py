@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,73 +20,154 @@ _IT = struct.Struct(">i?")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatableReplicaAssignment(MessageStruct):
     """CreatableReplicaAssignment of Kafka."""
 
-    partition_index: int = 0
-    broker_ids: list[int] = field(default_factory=list)
+    __slots__ = ("partition_index", "broker_ids")
+    partition_index: int
+    broker_ids: list[int]
+
+    def __init__(self, partition_index: int = 0, broker_ids: list[int] = NEW_LIST) -> None:
+        self.partition_index = partition_index
+        self.broker_ids = [] if broker_ids is NEW_LIST else broker_ids
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatableTopicConfig(MessageStruct):
     """CreatableTopicConfig of Kafka."""
 
-    name: str = ""
-    value: str | None = ""
+    __slots__ = ("name", "value")
+    name: str
+    value: str | None
+
+    def __init__(self, name: str = "", value: str | None = "") -> None:
+        self.name = name
+        self.value = value
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatableTopic(MessageStruct):
     """CreatableTopic of Kafka."""
 
-    name: str = ""
-    num_partitions: int = 0
-    replication_factor: int = 0
-    assignments: list[CreatableReplicaAssignment] = field(default_factory=list)
-    configs: list[CreatableTopicConfig] = field(default_factory=list)
+    __slots__ = ("name", "num_partitions", "replication_factor", "assignments", "configs")
+    name: str
+    num_partitions: int
+    replication_factor: int
+    assignments: list[CreatableReplicaAssignment]
+    configs: list[CreatableTopicConfig]
+
+    def __init__(
+        self,
+        name: str = "",
+        num_partitions: int = 0,
+        replication_factor: int = 0,
+        assignments: list[CreatableReplicaAssignment] = NEW_LIST,
+        configs: list[CreatableTopicConfig] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
+        self.assignments = [] if assignments is NEW_LIST else assignments
+        self.configs = [] if configs is NEW_LIST else configs
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreateTopicsRequest(MessageStruct):
     """CreateTopicsRequest of Kafka."""
 
-    topics: list[CreatableTopic] = field(default_factory=list)
-    timeout_ms: int = 60000
-    validate_only: bool = False
+    __slots__ = ("topics", "timeout_ms", "validate_only")
+    topics: list[CreatableTopic]
+    timeout_ms: int
+    validate_only: bool
+
+    def __init__(
+        self,
+        topics: list[CreatableTopic] = NEW_LIST,
+        timeout_ms: int = 60000,
+        validate_only: bool = False,
+    ) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
+        self.timeout_ms = timeout_ms
+        self.validate_only = validate_only
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatableTopicConfigs(MessageStruct):
     """CreatableTopicConfigs of Kafka."""
 
-    name: str = ""
-    value: str | None = ""
-    read_only: bool = False
-    config_source: int = -1
-    is_sensitive: bool = False
+    __slots__ = ("name", "value", "read_only", "config_source", "is_sensitive")
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+
+    def __init__(
+        self,
+        name: str = "",
+        value: str | None = "",
+        read_only: bool = False,
+        config_source: int = -1,
+        is_sensitive: bool = False,
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.read_only = read_only
+        self.config_source = config_source
+        self.is_sensitive = is_sensitive
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreatableTopicResult(MessageStruct):
     """CreatableTopicResult of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    error_code: int = 0
-    error_message: str | None = ""
-    topic_config_error_code: int = 0
-    num_partitions: int = -1
-    replication_factor: int = -1
-    configs: list[CreatableTopicConfigs] | None = field(default_factory=list)
+    __slots__ = (
+        "name",
+        "topic_id",
+        "error_code",
+        "error_message",
+        "topic_config_error_code",
+        "num_partitions",
+        "replication_factor",
+        "configs",
+    )
+    name: str
+    topic_id: UUID | None
+    error_code: int
+    error_message: str | None
+    topic_config_error_code: int
+    num_partitions: int
+    replication_factor: int
+    configs: list[CreatableTopicConfigs] | None
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        error_code: int = 0,
+        error_message: str | None = "",
+        topic_config_error_code: int = 0,
+        num_partitions: int = -1,
+        replication_factor: int = -1,
+        configs: list[CreatableTopicConfigs] | None = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topic_config_error_code = topic_config_error_code
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
+        self.configs = [] if configs is NEW_LIST else configs
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CreateTopicsResponse(MessageStruct):
     """CreateTopicsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[CreatableTopicResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[CreatableTopicResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[CreatableTopicResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_creatable_replica_assignment(reader: Reader, version: int) -> CreatableReplicaAssignment:

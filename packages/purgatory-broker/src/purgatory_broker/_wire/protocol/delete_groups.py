@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,27 +16,40 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteGroupsRequest(MessageStruct):
     """DeleteGroupsRequest of Kafka."""
 
-    groups_names: list[str] = field(default_factory=list)
+    __slots__ = ("groups_names",)
+    groups_names: list[str]
+
+    def __init__(self, groups_names: list[str] = NEW_LIST) -> None:
+        self.groups_names = [] if groups_names is NEW_LIST else groups_names
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeletableGroupResult(MessageStruct):
     """DeletableGroupResult of Kafka."""
 
-    group_id: str = ""
-    error_code: int = 0
+    __slots__ = ("group_id", "error_code")
+    group_id: str
+    error_code: int
+
+    def __init__(self, group_id: str = "", error_code: int = 0) -> None:
+        self.group_id = group_id
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteGroupsResponse(MessageStruct):
     """DeleteGroupsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    results: list[DeletableGroupResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "results")
+    throttle_time_ms: int
+    results: list[DeletableGroupResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, results: list[DeletableGroupResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_delete_groups_request(reader: Reader, version: int) -> DeleteGroupsRequest:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,53 +17,84 @@ _IQ = struct.Struct(">iq")
 _IQH = struct.Struct(">iqh")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsPartition(MessageStruct):
     """DeleteRecordsPartition of Kafka."""
 
-    partition_index: int = 0
-    offset: int = 0
+    __slots__ = ("partition_index", "offset")
+    partition_index: int
+    offset: int
+
+    def __init__(self, partition_index: int = 0, offset: int = 0) -> None:
+        self.partition_index = partition_index
+        self.offset = offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsTopic(MessageStruct):
     """DeleteRecordsTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[DeleteRecordsPartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[DeleteRecordsPartition]
+
+    def __init__(self, name: str = "", partitions: list[DeleteRecordsPartition] = NEW_LIST) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsRequest(MessageStruct):
     """DeleteRecordsRequest of Kafka."""
 
-    topics: list[DeleteRecordsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
+    __slots__ = ("topics", "timeout_ms")
+    topics: list[DeleteRecordsTopic]
+    timeout_ms: int
+
+    def __init__(self, topics: list[DeleteRecordsTopic] = NEW_LIST, timeout_ms: int = 0) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
+        self.timeout_ms = timeout_ms
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsPartitionResult(MessageStruct):
     """DeleteRecordsPartitionResult of Kafka."""
 
-    partition_index: int = 0
-    low_watermark: int = 0
-    error_code: int = 0
+    __slots__ = ("partition_index", "low_watermark", "error_code")
+    partition_index: int
+    low_watermark: int
+    error_code: int
+
+    def __init__(
+        self, partition_index: int = 0, low_watermark: int = 0, error_code: int = 0
+    ) -> None:
+        self.partition_index = partition_index
+        self.low_watermark = low_watermark
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsTopicResult(MessageStruct):
     """DeleteRecordsTopicResult of Kafka."""
 
-    name: str = ""
-    partitions: list[DeleteRecordsPartitionResult] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[DeleteRecordsPartitionResult]
+
+    def __init__(
+        self, name: str = "", partitions: list[DeleteRecordsPartitionResult] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteRecordsResponse(MessageStruct):
     """DeleteRecordsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[DeleteRecordsTopicResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[DeleteRecordsTopicResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[DeleteRecordsTopicResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_delete_records_partition(reader: Reader, version: int) -> DeleteRecordsPartition:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,39 +17,72 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteShareGroupOffsetsRequestTopic(MessageStruct):
     """DeleteShareGroupOffsetsRequestTopic of Kafka."""
 
-    topic_name: str = ""
+    __slots__ = ("topic_name",)
+    topic_name: str
+
+    def __init__(self, topic_name: str = "") -> None:
+        self.topic_name = topic_name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteShareGroupOffsetsRequest(MessageStruct):
     """DeleteShareGroupOffsetsRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[DeleteShareGroupOffsetsRequestTopic] = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[DeleteShareGroupOffsetsRequestTopic]
+
+    def __init__(
+        self, group_id: str = "", topics: list[DeleteShareGroupOffsetsRequestTopic] = NEW_LIST
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteShareGroupOffsetsResponseTopic(MessageStruct):
     """DeleteShareGroupOffsetsResponseTopic of Kafka."""
 
-    topic_name: str = ""
-    topic_id: UUID | None = None
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("topic_name", "topic_id", "error_code", "error_message")
+    topic_name: str
+    topic_id: UUID | None
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        topic_id: UUID | None = None,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.topic_name = topic_name
+        self.topic_id = topic_id
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteShareGroupOffsetsResponse(MessageStruct):
     """DeleteShareGroupOffsetsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    responses: list[DeleteShareGroupOffsetsResponseTopic] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    responses: list[DeleteShareGroupOffsetsResponseTopic]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        responses: list[DeleteShareGroupOffsetsResponseTopic] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.responses = [] if responses is NEW_LIST else responses
 
 
 def _read_delete_share_group_offsets_request_topic(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -18,39 +17,71 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteTopicState(MessageStruct):
     """DeleteTopicState of Kafka."""
 
-    name: str | None = None
-    topic_id: UUID | None = None
+    __slots__ = ("name", "topic_id")
+    name: str | None
+    topic_id: UUID | None
+
+    def __init__(self, name: str | None = None, topic_id: UUID | None = None) -> None:
+        self.name = name
+        self.topic_id = topic_id
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteTopicsRequest(MessageStruct):
     """DeleteTopicsRequest of Kafka."""
 
-    topics: list[DeleteTopicState] = field(default_factory=list)
-    topic_names: list[str] = field(default_factory=list)
-    timeout_ms: int = 0
+    __slots__ = ("topics", "topic_names", "timeout_ms")
+    topics: list[DeleteTopicState]
+    topic_names: list[str]
+    timeout_ms: int
+
+    def __init__(
+        self,
+        topics: list[DeleteTopicState] = NEW_LIST,
+        topic_names: list[str] = NEW_LIST,
+        timeout_ms: int = 0,
+    ) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
+        self.topic_names = [] if topic_names is NEW_LIST else topic_names
+        self.timeout_ms = timeout_ms
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeletableTopicResult(MessageStruct):
     """DeletableTopicResult of Kafka."""
 
-    name: str | None = ""
-    topic_id: UUID | None = None
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("name", "topic_id", "error_code", "error_message")
+    name: str | None
+    topic_id: UUID | None
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self,
+        name: str | None = "",
+        topic_id: UUID | None = None,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DeleteTopicsResponse(MessageStruct):
     """DeleteTopicsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    responses: list[DeletableTopicResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "responses")
+    throttle_time_ms: int
+    responses: list[DeletableTopicResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, responses: list[DeletableTopicResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = [] if responses is NEW_LIST else responses
 
 
 def _read_delete_topic_state(reader: Reader, version: int) -> DeleteTopicState:

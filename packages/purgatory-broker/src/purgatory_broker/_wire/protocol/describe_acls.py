@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,47 +16,105 @@ _BB = struct.Struct(">bb")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeAclsRequest(MessageStruct):
     """DescribeAclsRequest of Kafka."""
 
-    resource_type_filter: int = 0
-    resource_name_filter: str | None = ""
-    pattern_type_filter: int = 3
-    principal_filter: str | None = ""
-    host_filter: str | None = ""
-    operation: int = 0
-    permission_type: int = 0
+    __slots__ = (
+        "resource_type_filter",
+        "resource_name_filter",
+        "pattern_type_filter",
+        "principal_filter",
+        "host_filter",
+        "operation",
+        "permission_type",
+    )
+    resource_type_filter: int
+    resource_name_filter: str | None
+    pattern_type_filter: int
+    principal_filter: str | None
+    host_filter: str | None
+    operation: int
+    permission_type: int
+
+    def __init__(
+        self,
+        resource_type_filter: int = 0,
+        resource_name_filter: str | None = "",
+        pattern_type_filter: int = 3,
+        principal_filter: str | None = "",
+        host_filter: str | None = "",
+        operation: int = 0,
+        permission_type: int = 0,
+    ) -> None:
+        self.resource_type_filter = resource_type_filter
+        self.resource_name_filter = resource_name_filter
+        self.pattern_type_filter = pattern_type_filter
+        self.principal_filter = principal_filter
+        self.host_filter = host_filter
+        self.operation = operation
+        self.permission_type = permission_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AclDescription(MessageStruct):
     """AclDescription of Kafka."""
 
-    principal: str = ""
-    host: str = ""
-    operation: int = 0
-    permission_type: int = 0
+    __slots__ = ("principal", "host", "operation", "permission_type")
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+    def __init__(
+        self, principal: str = "", host: str = "", operation: int = 0, permission_type: int = 0
+    ) -> None:
+        self.principal = principal
+        self.host = host
+        self.operation = operation
+        self.permission_type = permission_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeAclsResource(MessageStruct):
     """DescribeAclsResource of Kafka."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    pattern_type: int = 3
-    acls: list[AclDescription] = field(default_factory=list)
+    __slots__ = ("resource_type", "resource_name", "pattern_type", "acls")
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    acls: list[AclDescription]
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        pattern_type: int = 3,
+        acls: list[AclDescription] = NEW_LIST,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.pattern_type = pattern_type
+        self.acls = [] if acls is NEW_LIST else acls
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeAclsResponse(MessageStruct):
     """DescribeAclsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    resources: list[DescribeAclsResource] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "resources")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    resources: list[DescribeAclsResource]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resources: list[DescribeAclsResource] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resources = [] if resources is NEW_LIST else resources
 
 
 def _read_describe_acls_request(reader: Reader, version: int) -> DescribeAclsRequest:

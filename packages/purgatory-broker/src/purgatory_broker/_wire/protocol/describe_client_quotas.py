@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,55 +17,90 @@ _D = struct.Struct(">d")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ComponentData(MessageStruct):
     """ComponentData of Kafka."""
 
-    entity_type: str = ""
-    match_type: int = 0
-    match: str | None = ""
+    __slots__ = ("entity_type", "match_type", "match")
+    entity_type: str
+    match_type: int
+    match: str | None
+
+    def __init__(self, entity_type: str = "", match_type: int = 0, match: str | None = "") -> None:
+        self.entity_type = entity_type
+        self.match_type = match_type
+        self.match = match
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeClientQuotasRequest(MessageStruct):
     """DescribeClientQuotasRequest of Kafka."""
 
-    components: list[ComponentData] = field(default_factory=list)
-    strict: bool = False
+    __slots__ = ("components", "strict")
+    components: list[ComponentData]
+    strict: bool
+
+    def __init__(self, components: list[ComponentData] = NEW_LIST, strict: bool = False) -> None:
+        self.components = [] if components is NEW_LIST else components
+        self.strict = strict
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EntityData(MessageStruct):
     """EntityData of Kafka."""
 
-    entity_type: str = ""
-    entity_name: str | None = ""
+    __slots__ = ("entity_type", "entity_name")
+    entity_type: str
+    entity_name: str | None
+
+    def __init__(self, entity_type: str = "", entity_name: str | None = "") -> None:
+        self.entity_type = entity_type
+        self.entity_name = entity_name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ValueData(MessageStruct):
     """ValueData of Kafka."""
 
-    key: str = ""
-    value: float = 0.0
+    __slots__ = ("key", "value")
+    key: str
+    value: float
+
+    def __init__(self, key: str = "", value: float = 0.0) -> None:
+        self.key = key
+        self.value = value
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EntryData(MessageStruct):
     """EntryData of Kafka."""
 
-    entity: list[EntityData] = field(default_factory=list)
-    values: list[ValueData] = field(default_factory=list)
+    __slots__ = ("entity", "values")
+    entity: list[EntityData]
+    values: list[ValueData]
+
+    def __init__(
+        self, entity: list[EntityData] = NEW_LIST, values: list[ValueData] = NEW_LIST
+    ) -> None:
+        self.entity = [] if entity is NEW_LIST else entity
+        self.values = [] if values is NEW_LIST else values
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeClientQuotasResponse(MessageStruct):
     """DescribeClientQuotasResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    entries: list[EntryData] | None = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "entries")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    entries: list[EntryData] | None
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        entries: list[EntryData] | None = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.entries = [] if entries is NEW_LIST else entries
 
 
 def _read_component_data(reader: Reader, version: int) -> ComponentData:

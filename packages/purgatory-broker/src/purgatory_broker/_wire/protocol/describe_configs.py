@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,64 +19,138 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsResource(MessageStruct):
     """DescribeConfigsResource of Kafka."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    configuration_keys: list[str] | None = field(default_factory=list)
+    __slots__ = ("resource_type", "resource_name", "configuration_keys")
+    resource_type: int
+    resource_name: str
+    configuration_keys: list[str] | None
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        configuration_keys: list[str] | None = NEW_LIST,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configuration_keys = [] if configuration_keys is NEW_LIST else configuration_keys
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsRequest(MessageStruct):
     """DescribeConfigsRequest of Kafka."""
 
-    resources: list[DescribeConfigsResource] = field(default_factory=list)
-    include_synonyms: bool = False
-    include_documentation: bool = False
+    __slots__ = ("resources", "include_synonyms", "include_documentation")
+    resources: list[DescribeConfigsResource]
+    include_synonyms: bool
+    include_documentation: bool
+
+    def __init__(
+        self,
+        resources: list[DescribeConfigsResource] = NEW_LIST,
+        include_synonyms: bool = False,
+        include_documentation: bool = False,
+    ) -> None:
+        self.resources = [] if resources is NEW_LIST else resources
+        self.include_synonyms = include_synonyms
+        self.include_documentation = include_documentation
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsSynonym(MessageStruct):
     """DescribeConfigsSynonym of Kafka."""
 
-    name: str = ""
-    value: str | None = ""
-    source: int = 0
+    __slots__ = ("name", "value", "source")
+    name: str
+    value: str | None
+    source: int
+
+    def __init__(self, name: str = "", value: str | None = "", source: int = 0) -> None:
+        self.name = name
+        self.value = value
+        self.source = source
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsResourceResult(MessageStruct):
     """DescribeConfigsResourceResult of Kafka."""
 
-    name: str = ""
-    value: str | None = ""
-    read_only: bool = False
-    config_source: int = -1
-    is_sensitive: bool = False
-    synonyms: list[DescribeConfigsSynonym] = field(default_factory=list)
-    config_type: int = 0
-    documentation: str | None = ""
+    __slots__ = (
+        "name",
+        "value",
+        "read_only",
+        "config_source",
+        "is_sensitive",
+        "synonyms",
+        "config_type",
+        "documentation",
+    )
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: list[DescribeConfigsSynonym]
+    config_type: int
+    documentation: str | None
+
+    def __init__(
+        self,
+        name: str = "",
+        value: str | None = "",
+        read_only: bool = False,
+        config_source: int = -1,
+        is_sensitive: bool = False,
+        synonyms: list[DescribeConfigsSynonym] = NEW_LIST,
+        config_type: int = 0,
+        documentation: str | None = "",
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.read_only = read_only
+        self.config_source = config_source
+        self.is_sensitive = is_sensitive
+        self.synonyms = [] if synonyms is NEW_LIST else synonyms
+        self.config_type = config_type
+        self.documentation = documentation
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsResult(MessageStruct):
     """DescribeConfigsResult of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
-    configs: list[DescribeConfigsResourceResult] = field(default_factory=list)
+    __slots__ = ("error_code", "error_message", "resource_type", "resource_name", "configs")
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+    configs: list[DescribeConfigsResourceResult]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resource_type: int = 0,
+        resource_name: str = "",
+        configs: list[DescribeConfigsResourceResult] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configs = [] if configs is NEW_LIST else configs
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeConfigsResponse(MessageStruct):
     """DescribeConfigsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    results: list[DescribeConfigsResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "results")
+    throttle_time_ms: int
+    results: list[DescribeConfigsResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, results: list[DescribeConfigsResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_describe_configs_resource(reader: Reader, version: int) -> DescribeConfigsResource:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,46 +17,108 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeGroupsRequest(MessageStruct):
     """DescribeGroupsRequest of Kafka."""
 
-    groups: list[str] = field(default_factory=list)
-    include_authorized_operations: bool = False
+    __slots__ = ("groups", "include_authorized_operations")
+    groups: list[str]
+    include_authorized_operations: bool
+
+    def __init__(
+        self, groups: list[str] = NEW_LIST, include_authorized_operations: bool = False
+    ) -> None:
+        self.groups = [] if groups is NEW_LIST else groups
+        self.include_authorized_operations = include_authorized_operations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribedGroupMember(MessageStruct):
     """DescribedGroupMember of Kafka."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    member_metadata: bytes = b""
-    member_assignment: bytes = b""
+    __slots__ = (
+        "member_id",
+        "group_instance_id",
+        "client_id",
+        "client_host",
+        "member_metadata",
+        "member_assignment",
+    )
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+    def __init__(
+        self,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        client_id: str = "",
+        client_host: str = "",
+        member_metadata: bytes = b"",
+        member_assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.member_metadata = member_metadata
+        self.member_assignment = member_assignment
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribedGroup(MessageStruct):
     """DescribedGroup of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = None
-    group_id: str = ""
-    group_state: str = ""
-    protocol_type: str = ""
-    protocol_data: str = ""
-    members: list[DescribedGroupMember] = field(default_factory=list)
-    authorized_operations: int = -2147483648
+    __slots__ = (
+        "error_code",
+        "error_message",
+        "group_id",
+        "group_state",
+        "protocol_type",
+        "protocol_data",
+        "members",
+        "authorized_operations",
+    )
+    error_code: int
+    error_message: str | None
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    members: list[DescribedGroupMember]
+    authorized_operations: int
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = None,
+        group_id: str = "",
+        group_state: str = "",
+        protocol_type: str = "",
+        protocol_data: str = "",
+        members: list[DescribedGroupMember] = NEW_LIST,
+        authorized_operations: int = -2147483648,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.group_id = group_id
+        self.group_state = group_state
+        self.protocol_type = protocol_type
+        self.protocol_data = protocol_data
+        self.members = [] if members is NEW_LIST else members
+        self.authorized_operations = authorized_operations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeGroupsResponse(MessageStruct):
     """DescribeGroupsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    groups: list[DescribedGroup] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "groups")
+    throttle_time_ms: int
+    groups: list[DescribedGroup]
+
+    def __init__(self, throttle_time_ms: int = 0, groups: list[DescribedGroup] = NEW_LIST) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = [] if groups is NEW_LIST else groups
 
 
 def _read_describe_groups_request(reader: Reader, version: int) -> DescribeGroupsRequest:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -20,57 +19,106 @@ _IQQT = struct.Struct(">iqq?")
 _QQ = struct.Struct(">qq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribableLogDirTopic(MessageStruct):
     """DescribableLogDirTopic of Kafka."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic", "partitions")
+    topic: str
+    partitions: list[int]
+
+    def __init__(self, topic: str = "", partitions: list[int] = NEW_LIST) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeLogDirsRequest(MessageStruct):
     """DescribeLogDirsRequest of Kafka."""
 
-    topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
+    __slots__ = ("topics",)
+    topics: list[DescribableLogDirTopic] | None
+
+    def __init__(self, topics: list[DescribableLogDirTopic] | None = NEW_LIST) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeLogDirsPartition(MessageStruct):
     """DescribeLogDirsPartition of Kafka."""
 
-    partition_index: int = 0
-    partition_size: int = 0
-    offset_lag: int = 0
-    is_future_key: bool = False
+    __slots__ = ("partition_index", "partition_size", "offset_lag", "is_future_key")
+    partition_index: int
+    partition_size: int
+    offset_lag: int
+    is_future_key: bool
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        partition_size: int = 0,
+        offset_lag: int = 0,
+        is_future_key: bool = False,
+    ) -> None:
+        self.partition_index = partition_index
+        self.partition_size = partition_size
+        self.offset_lag = offset_lag
+        self.is_future_key = is_future_key
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeLogDirsTopic(MessageStruct):
     """DescribeLogDirsTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[DescribeLogDirsPartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[DescribeLogDirsPartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeLogDirsResult(MessageStruct):
     """DescribeLogDirsResult of Kafka."""
 
-    error_code: int = 0
-    log_dir: str = ""
-    topics: list[DescribeLogDirsTopic] = field(default_factory=list)
-    total_bytes: int = -1
-    usable_bytes: int = -1
+    __slots__ = ("error_code", "log_dir", "topics", "total_bytes", "usable_bytes")
+    error_code: int
+    log_dir: str
+    topics: list[DescribeLogDirsTopic]
+    total_bytes: int
+    usable_bytes: int
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        log_dir: str = "",
+        topics: list[DescribeLogDirsTopic] = NEW_LIST,
+        total_bytes: int = -1,
+        usable_bytes: int = -1,
+    ) -> None:
+        self.error_code = error_code
+        self.log_dir = log_dir
+        self.topics = [] if topics is NEW_LIST else topics
+        self.total_bytes = total_bytes
+        self.usable_bytes = usable_bytes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeLogDirsResponse(MessageStruct):
     """DescribeLogDirsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    results: list[DescribeLogDirsResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "results")
+    throttle_time_ms: int
+    error_code: int
+    results: list[DescribeLogDirsResult]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        results: list[DescribeLogDirsResult] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_describable_log_dir_topic(reader: Reader, version: int) -> DescribableLogDirTopic:

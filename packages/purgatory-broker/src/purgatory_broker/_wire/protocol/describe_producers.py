@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,57 +17,107 @@ _IH = struct.Struct(">ih")
 _QIIQIQ = struct.Struct(">qiiqiq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicRequest(MessageStruct):
     """TopicRequest of Kafka."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    __slots__ = ("name", "partition_indexes")
+    name: str
+    partition_indexes: list[int]
+
+    def __init__(self, name: str = "", partition_indexes: list[int] = NEW_LIST) -> None:
+        self.name = name
+        self.partition_indexes = [] if partition_indexes is NEW_LIST else partition_indexes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeProducersRequest(MessageStruct):
     """DescribeProducersRequest of Kafka."""
 
-    topics: list[TopicRequest] = field(default_factory=list)
+    __slots__ = ("topics",)
+    topics: list[TopicRequest]
+
+    def __init__(self, topics: list[TopicRequest] = NEW_LIST) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ProducerState(MessageStruct):
     """ProducerState of Kafka."""
 
-    producer_id: int = 0
-    producer_epoch: int = 0
-    last_sequence: int = -1
-    last_timestamp: int = -1
-    coordinator_epoch: int = 0
-    current_txn_start_offset: int = -1
+    __slots__ = (
+        "producer_id",
+        "producer_epoch",
+        "last_sequence",
+        "last_timestamp",
+        "coordinator_epoch",
+        "current_txn_start_offset",
+    )
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+    def __init__(
+        self,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        last_sequence: int = -1,
+        last_timestamp: int = -1,
+        coordinator_epoch: int = 0,
+        current_txn_start_offset: int = -1,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.last_sequence = last_sequence
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_start_offset = current_txn_start_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionResponse(MessageStruct):
     """PartitionResponse of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    active_producers: list[ProducerState] = field(default_factory=list)
+    __slots__ = ("partition_index", "error_code", "error_message", "active_producers")
+    partition_index: int
+    error_code: int
+    error_message: str | None
+    active_producers: list[ProducerState]
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        active_producers: list[ProducerState] = NEW_LIST,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
+        self.active_producers = [] if active_producers is NEW_LIST else active_producers
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicResponse(MessageStruct):
     """TopicResponse of Kafka."""
 
-    name: str = ""
-    partitions: list[PartitionResponse] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[PartitionResponse]
+
+    def __init__(self, name: str = "", partitions: list[PartitionResponse] = NEW_LIST) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeProducersResponse(MessageStruct):
     """DescribeProducersResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[TopicResponse] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[TopicResponse]
+
+    def __init__(self, throttle_time_ms: int = 0, topics: list[TopicResponse] = NEW_LIST) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_topic_request(reader: Reader, version: int) -> TopicRequest:

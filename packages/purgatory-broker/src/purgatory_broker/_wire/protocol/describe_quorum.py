@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -23,86 +22,174 @@ _Q = struct.Struct(">q")
 _QQQ = struct.Struct(">qqq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class RequestPartitionData(MessageStruct):
     """RequestPartitionData of Kafka."""
 
-    partition_index: int = 0
+    __slots__ = ("partition_index",)
+    partition_index: int
+
+    def __init__(self, partition_index: int = 0) -> None:
+        self.partition_index = partition_index
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class RequestTopicData(MessageStruct):
     """RequestTopicData of Kafka."""
 
-    topic_name: str = ""
-    partitions: list[RequestPartitionData] = field(default_factory=list)
+    __slots__ = ("topic_name", "partitions")
+    topic_name: str
+    partitions: list[RequestPartitionData]
+
+    def __init__(
+        self, topic_name: str = "", partitions: list[RequestPartitionData] = NEW_LIST
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeQuorumRequest(MessageStruct):
     """DescribeQuorumRequest of Kafka."""
 
-    topics: list[RequestTopicData] = field(default_factory=list)
+    __slots__ = ("topics",)
+    topics: list[RequestTopicData]
+
+    def __init__(self, topics: list[RequestTopicData] = NEW_LIST) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReplicaState(MessageStruct):
     """ReplicaState of Kafka."""
 
-    replica_id: int = 0
-    replica_directory_id: UUID | None = None
-    log_end_offset: int = 0
-    last_fetch_timestamp: int = -1
-    last_caught_up_timestamp: int = -1
+    __slots__ = (
+        "replica_id",
+        "replica_directory_id",
+        "log_end_offset",
+        "last_fetch_timestamp",
+        "last_caught_up_timestamp",
+    )
+    replica_id: int
+    replica_directory_id: UUID | None
+    log_end_offset: int
+    last_fetch_timestamp: int
+    last_caught_up_timestamp: int
+
+    def __init__(
+        self,
+        replica_id: int = 0,
+        replica_directory_id: UUID | None = None,
+        log_end_offset: int = 0,
+        last_fetch_timestamp: int = -1,
+        last_caught_up_timestamp: int = -1,
+    ) -> None:
+        self.replica_id = replica_id
+        self.replica_directory_id = replica_directory_id
+        self.log_end_offset = log_end_offset
+        self.last_fetch_timestamp = last_fetch_timestamp
+        self.last_caught_up_timestamp = last_caught_up_timestamp
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ResponsePartitionData(MessageStruct):
     """ResponsePartitionData of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    leader_id: int = 0
-    leader_epoch: int = 0
-    high_watermark: int = 0
-    current_voters: list[ReplicaState] = field(default_factory=list)
-    observers: list[ReplicaState] = field(default_factory=list)
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "error_message",
+        "leader_id",
+        "leader_epoch",
+        "high_watermark",
+        "current_voters",
+        "observers",
+    )
+    partition_index: int
+    error_code: int
+    error_message: str | None
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    current_voters: list[ReplicaState]
+    observers: list[ReplicaState]
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        leader_id: int = 0,
+        leader_epoch: int = 0,
+        high_watermark: int = 0,
+        current_voters: list[ReplicaState] = NEW_LIST,
+        observers: list[ReplicaState] = NEW_LIST,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.high_watermark = high_watermark
+        self.current_voters = [] if current_voters is NEW_LIST else current_voters
+        self.observers = [] if observers is NEW_LIST else observers
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ResponseTopicData(MessageStruct):
     """ResponseTopicData of Kafka."""
 
-    topic_name: str = ""
-    partitions: list[ResponsePartitionData] = field(default_factory=list)
+    __slots__ = ("topic_name", "partitions")
+    topic_name: str
+    partitions: list[ResponsePartitionData]
+
+    def __init__(
+        self, topic_name: str = "", partitions: list[ResponsePartitionData] = NEW_LIST
+    ) -> None:
+        self.topic_name = topic_name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Listener(MessageStruct):
     """Listener of Kafka."""
 
-    name: str = ""
-    host: str = ""
-    port: int = 0
+    __slots__ = ("name", "host", "port")
+    name: str
+    host: str
+    port: int
+
+    def __init__(self, name: str = "", host: str = "", port: int = 0) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Node(MessageStruct):
     """Node of Kafka."""
 
-    node_id: int = 0
-    listeners: list[Listener] = field(default_factory=list)
+    __slots__ = ("node_id", "listeners")
+    node_id: int
+    listeners: list[Listener]
+
+    def __init__(self, node_id: int = 0, listeners: list[Listener] = NEW_LIST) -> None:
+        self.node_id = node_id
+        self.listeners = [] if listeners is NEW_LIST else listeners
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeQuorumResponse(MessageStruct):
     """DescribeQuorumResponse of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    topics: list[ResponseTopicData] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    __slots__ = ("error_code", "error_message", "topics", "nodes")
+    error_code: int
+    error_message: str | None
+    topics: list[ResponseTopicData]
+    nodes: list[Node]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        topics: list[ResponseTopicData] = NEW_LIST,
+        nodes: list[Node] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topics = [] if topics is NEW_LIST else topics
+        self.nodes = [] if nodes is NEW_LIST else nodes
 
 
 def _read_request_partition_data(reader: Reader, version: int) -> RequestPartitionData:

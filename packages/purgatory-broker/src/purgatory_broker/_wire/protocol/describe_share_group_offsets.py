@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,65 +18,124 @@ _I = struct.Struct(">i")
 _IQIH = struct.Struct(">iqih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsRequestTopic(MessageStruct):
     """DescribeShareGroupOffsetsRequestTopic of Kafka."""
 
-    topic_name: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic_name", "partitions")
+    topic_name: str
+    partitions: list[int]
+
+    def __init__(self, topic_name: str = "", partitions: list[int] = NEW_LIST) -> None:
+        self.topic_name = topic_name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsRequestGroup(MessageStruct):
     """DescribeShareGroupOffsetsRequestGroup of Kafka."""
 
-    group_id: str = ""
-    topics: list[DescribeShareGroupOffsetsRequestTopic] | None = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[DescribeShareGroupOffsetsRequestTopic] | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: list[DescribeShareGroupOffsetsRequestTopic] | None = NEW_LIST,
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsRequest(MessageStruct):
     """DescribeShareGroupOffsetsRequest of Kafka."""
 
-    groups: list[DescribeShareGroupOffsetsRequestGroup] = field(default_factory=list)
+    __slots__ = ("groups",)
+    groups: list[DescribeShareGroupOffsetsRequestGroup]
+
+    def __init__(self, groups: list[DescribeShareGroupOffsetsRequestGroup] = NEW_LIST) -> None:
+        self.groups = [] if groups is NEW_LIST else groups
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsResponsePartition(MessageStruct):
     """DescribeShareGroupOffsetsResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    start_offset: int = 0
-    leader_epoch: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("partition_index", "start_offset", "leader_epoch", "error_code", "error_message")
+    partition_index: int
+    start_offset: int
+    leader_epoch: int
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        start_offset: int = 0,
+        leader_epoch: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.partition_index = partition_index
+        self.start_offset = start_offset
+        self.leader_epoch = leader_epoch
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsResponseTopic(MessageStruct):
     """DescribeShareGroupOffsetsResponseTopic of Kafka."""
 
-    topic_name: str = ""
-    topic_id: UUID | None = None
-    partitions: list[DescribeShareGroupOffsetsResponsePartition] = field(default_factory=list)
+    __slots__ = ("topic_name", "topic_id", "partitions")
+    topic_name: str
+    topic_id: UUID | None
+    partitions: list[DescribeShareGroupOffsetsResponsePartition]
+
+    def __init__(
+        self,
+        topic_name: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[DescribeShareGroupOffsetsResponsePartition] = NEW_LIST,
+    ) -> None:
+        self.topic_name = topic_name
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsResponseGroup(MessageStruct):
     """DescribeShareGroupOffsetsResponseGroup of Kafka."""
 
-    group_id: str = ""
-    topics: list[DescribeShareGroupOffsetsResponseTopic] = field(default_factory=list)
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("group_id", "topics", "error_code", "error_message")
+    group_id: str
+    topics: list[DescribeShareGroupOffsetsResponseTopic]
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: list[DescribeShareGroupOffsetsResponseTopic] = NEW_LIST,
+        error_code: int = 0,
+        error_message: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeShareGroupOffsetsResponse(MessageStruct):
     """DescribeShareGroupOffsetsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    groups: list[DescribeShareGroupOffsetsResponseGroup] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "groups")
+    throttle_time_ms: int
+    groups: list[DescribeShareGroupOffsetsResponseGroup]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        groups: list[DescribeShareGroupOffsetsResponseGroup] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.groups = [] if groups is NEW_LIST else groups
 
 
 def _read_describe_share_group_offsets_request_topic(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -20,64 +19,146 @@ _HIII = struct.Struct(">hiii")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicRequest(MessageStruct):
     """TopicRequest of Kafka."""
 
-    name: str = ""
+    __slots__ = ("name",)
+    name: str
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Cursor(MessageStruct):
     """Cursor of Kafka."""
 
-    topic_name: str = ""
-    partition_index: int = 0
+    __slots__ = ("topic_name", "partition_index")
+    topic_name: str
+    partition_index: int
+
+    def __init__(self, topic_name: str = "", partition_index: int = 0) -> None:
+        self.topic_name = topic_name
+        self.partition_index = partition_index
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTopicPartitionsRequest(MessageStruct):
     """DescribeTopicPartitionsRequest of Kafka."""
 
-    topics: list[TopicRequest] = field(default_factory=list)
-    response_partition_limit: int = 2000
-    cursor: Cursor | None = None
+    __slots__ = ("topics", "response_partition_limit", "cursor")
+    topics: list[TopicRequest]
+    response_partition_limit: int
+    cursor: Cursor | None
+
+    def __init__(
+        self,
+        topics: list[TopicRequest] = NEW_LIST,
+        response_partition_limit: int = 2000,
+        cursor: Cursor | None = None,
+    ) -> None:
+        self.topics = [] if topics is NEW_LIST else topics
+        self.response_partition_limit = response_partition_limit
+        self.cursor = cursor
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTopicPartitionsResponsePartition(MessageStruct):
     """DescribeTopicPartitionsResponsePartition of Kafka."""
 
-    error_code: int = 0
-    partition_index: int = 0
-    leader_id: int = 0
-    leader_epoch: int = -1
-    replica_nodes: list[int] = field(default_factory=list)
-    isr_nodes: list[int] = field(default_factory=list)
-    eligible_leader_replicas: list[int] | None = None
-    last_known_elr: list[int] | None = None
-    offline_replicas: list[int] = field(default_factory=list)
+    __slots__ = (
+        "error_code",
+        "partition_index",
+        "leader_id",
+        "leader_epoch",
+        "replica_nodes",
+        "isr_nodes",
+        "eligible_leader_replicas",
+        "last_known_elr",
+        "offline_replicas",
+    )
+    error_code: int
+    partition_index: int
+    leader_id: int
+    leader_epoch: int
+    replica_nodes: list[int]
+    isr_nodes: list[int]
+    eligible_leader_replicas: list[int] | None
+    last_known_elr: list[int] | None
+    offline_replicas: list[int]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        partition_index: int = 0,
+        leader_id: int = 0,
+        leader_epoch: int = -1,
+        replica_nodes: list[int] = NEW_LIST,
+        isr_nodes: list[int] = NEW_LIST,
+        eligible_leader_replicas: list[int] | None = None,
+        last_known_elr: list[int] | None = None,
+        offline_replicas: list[int] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.partition_index = partition_index
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
+        self.replica_nodes = [] if replica_nodes is NEW_LIST else replica_nodes
+        self.isr_nodes = [] if isr_nodes is NEW_LIST else isr_nodes
+        self.eligible_leader_replicas = eligible_leader_replicas
+        self.last_known_elr = last_known_elr
+        self.offline_replicas = [] if offline_replicas is NEW_LIST else offline_replicas
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTopicPartitionsResponseTopic(MessageStruct):
     """DescribeTopicPartitionsResponseTopic of Kafka."""
 
-    error_code: int = 0
-    name: str | None = ""
-    topic_id: UUID | None = None
-    is_internal: bool = False
-    partitions: list[DescribeTopicPartitionsResponsePartition] = field(default_factory=list)
-    topic_authorized_operations: int = -2147483648
+    __slots__ = (
+        "error_code",
+        "name",
+        "topic_id",
+        "is_internal",
+        "partitions",
+        "topic_authorized_operations",
+    )
+    error_code: int
+    name: str | None
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: list[DescribeTopicPartitionsResponsePartition]
+    topic_authorized_operations: int
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        name: str | None = "",
+        topic_id: UUID | None = None,
+        is_internal: bool = False,
+        partitions: list[DescribeTopicPartitionsResponsePartition] = NEW_LIST,
+        topic_authorized_operations: int = -2147483648,
+    ) -> None:
+        self.error_code = error_code
+        self.name = name
+        self.topic_id = topic_id
+        self.is_internal = is_internal
+        self.partitions = [] if partitions is NEW_LIST else partitions
+        self.topic_authorized_operations = topic_authorized_operations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTopicPartitionsResponse(MessageStruct):
     """DescribeTopicPartitionsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)
-    next_cursor: Cursor | None = None
+    __slots__ = ("throttle_time_ms", "topics", "next_cursor")
+    throttle_time_ms: int
+    topics: list[DescribeTopicPartitionsResponseTopic]
+    next_cursor: Cursor | None
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        topics: list[DescribeTopicPartitionsResponseTopic] = NEW_LIST,
+        next_cursor: Cursor | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
+        self.next_cursor = next_cursor
 
 
 def _read_topic_request(reader: Reader, version: int) -> TopicRequest:

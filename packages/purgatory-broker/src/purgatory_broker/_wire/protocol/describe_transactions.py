@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,41 +17,83 @@ _I = struct.Struct(">i")
 _IQQH = struct.Struct(">iqqh")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTransactionsRequest(MessageStruct):
     """DescribeTransactionsRequest of Kafka."""
 
-    transactional_ids: list[str] = field(default_factory=list)
+    __slots__ = ("transactional_ids",)
+    transactional_ids: list[str]
+
+    def __init__(self, transactional_ids: list[str] = NEW_LIST) -> None:
+        self.transactional_ids = [] if transactional_ids is NEW_LIST else transactional_ids
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicData(MessageStruct):
     """TopicData of Kafka."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic", "partitions")
+    topic: str
+    partitions: list[int]
+
+    def __init__(self, topic: str = "", partitions: list[int] = NEW_LIST) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TransactionState(MessageStruct):
     """TransactionState of Kafka."""
 
-    error_code: int = 0
-    transactional_id: str = ""
-    transaction_state: str = ""
-    transaction_timeout_ms: int = 0
-    transaction_start_time_ms: int = 0
-    producer_id: int = 0
-    producer_epoch: int = 0
-    topics: list[TopicData] = field(default_factory=list)
+    __slots__ = (
+        "error_code",
+        "transactional_id",
+        "transaction_state",
+        "transaction_timeout_ms",
+        "transaction_start_time_ms",
+        "producer_id",
+        "producer_epoch",
+        "topics",
+    )
+    error_code: int
+    transactional_id: str
+    transaction_state: str
+    transaction_timeout_ms: int
+    transaction_start_time_ms: int
+    producer_id: int
+    producer_epoch: int
+    topics: list[TopicData]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        transactional_id: str = "",
+        transaction_state: str = "",
+        transaction_timeout_ms: int = 0,
+        transaction_start_time_ms: int = 0,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        topics: list[TopicData] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.transactional_id = transactional_id
+        self.transaction_state = transaction_state
+        self.transaction_timeout_ms = transaction_timeout_ms
+        self.transaction_start_time_ms = transaction_start_time_ms
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeTransactionsResponse(MessageStruct):
     """DescribeTransactionsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    transaction_states: list[TransactionState] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "transaction_states")
+    throttle_time_ms: int
+    transaction_states: list[TransactionState]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, transaction_states: list[TransactionState] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.transaction_states = [] if transaction_states is NEW_LIST else transaction_states
 
 
 def _read_describe_transactions_request(

@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,46 +16,80 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class UserName(MessageStruct):
     """UserName of Kafka."""
 
-    name: str = ""
+    __slots__ = ("name",)
+    name: str
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeUserScramCredentialsRequest(MessageStruct):
     """DescribeUserScramCredentialsRequest of Kafka."""
 
-    users: list[UserName] | None = field(default_factory=list)
+    __slots__ = ("users",)
+    users: list[UserName] | None
+
+    def __init__(self, users: list[UserName] | None = NEW_LIST) -> None:
+        self.users = [] if users is NEW_LIST else users
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class CredentialInfo(MessageStruct):
     """CredentialInfo of Kafka."""
 
-    mechanism: int = 0
-    iterations: int = 0
+    __slots__ = ("mechanism", "iterations")
+    mechanism: int
+    iterations: int
+
+    def __init__(self, mechanism: int = 0, iterations: int = 0) -> None:
+        self.mechanism = mechanism
+        self.iterations = iterations
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeUserScramCredentialsResult(MessageStruct):
     """DescribeUserScramCredentialsResult of Kafka."""
 
-    user: str = ""
-    error_code: int = 0
-    error_message: str | None = ""
-    credential_infos: list[CredentialInfo] = field(default_factory=list)
+    __slots__ = ("user", "error_code", "error_message", "credential_infos")
+    user: str
+    error_code: int
+    error_message: str | None
+    credential_infos: list[CredentialInfo]
+
+    def __init__(
+        self,
+        user: str = "",
+        error_code: int = 0,
+        error_message: str | None = "",
+        credential_infos: list[CredentialInfo] = NEW_LIST,
+    ) -> None:
+        self.user = user
+        self.error_code = error_code
+        self.error_message = error_message
+        self.credential_infos = [] if credential_infos is NEW_LIST else credential_infos
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class DescribeUserScramCredentialsResponse(MessageStruct):
     """DescribeUserScramCredentialsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    results: list[DescribeUserScramCredentialsResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "results")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    results: list[DescribeUserScramCredentialsResult]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        results: list[DescribeUserScramCredentialsResult] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_user_name(reader: Reader, version: int) -> UserName:

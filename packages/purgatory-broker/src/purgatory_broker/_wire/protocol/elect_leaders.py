@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,47 +17,84 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicPartitions(MessageStruct):
     """TopicPartitions of Kafka."""
 
-    topic: str = ""
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic", "partitions")
+    topic: str
+    partitions: list[int]
+
+    def __init__(self, topic: str = "", partitions: list[int] = NEW_LIST) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ElectLeadersRequest(MessageStruct):
     """ElectLeadersRequest of Kafka."""
 
-    election_type: int = 0
-    topic_partitions: list[TopicPartitions] | None = field(default_factory=list)
-    timeout_ms: int = 60000
+    __slots__ = ("election_type", "topic_partitions", "timeout_ms")
+    election_type: int
+    topic_partitions: list[TopicPartitions] | None
+    timeout_ms: int
+
+    def __init__(
+        self,
+        election_type: int = 0,
+        topic_partitions: list[TopicPartitions] | None = NEW_LIST,
+        timeout_ms: int = 60000,
+    ) -> None:
+        self.election_type = election_type
+        self.topic_partitions = [] if topic_partitions is NEW_LIST else topic_partitions
+        self.timeout_ms = timeout_ms
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionResult(MessageStruct):
     """PartitionResult of Kafka."""
 
-    partition_id: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
+    __slots__ = ("partition_id", "error_code", "error_message")
+    partition_id: int
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self, partition_id: int = 0, error_code: int = 0, error_message: str | None = ""
+    ) -> None:
+        self.partition_id = partition_id
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReplicaElectionResult(MessageStruct):
     """ReplicaElectionResult of Kafka."""
 
-    topic: str = ""
-    partition_result: list[PartitionResult] = field(default_factory=list)
+    __slots__ = ("topic", "partition_result")
+    topic: str
+    partition_result: list[PartitionResult]
+
+    def __init__(self, topic: str = "", partition_result: list[PartitionResult] = NEW_LIST) -> None:
+        self.topic = topic
+        self.partition_result = [] if partition_result is NEW_LIST else partition_result
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ElectLeadersResponse(MessageStruct):
     """ElectLeadersResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    replica_election_results: list[ReplicaElectionResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "replica_election_results")
+    throttle_time_ms: int
+    error_code: int
+    replica_election_results: list[ReplicaElectionResult]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        replica_election_results: list[ReplicaElectionResult] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.replica_election_results = (
+            [] if replica_election_results is NEW_LIST else replica_election_results
+        )
 
 
 def _read_topic_partitions(reader: Reader, version: int) -> TopicPartitions:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
@@ -18,24 +17,48 @@ _IHQH = struct.Struct(">ihqh")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EndTxnRequest(MessageStruct):
     """EndTxnRequest of Kafka."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    committed: bool = False
+    __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed")
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        committed: bool = False,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.committed = committed
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EndTxnResponse(MessageStruct):
     """EndTxnResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    producer_id: int = -1
-    producer_epoch: int = -1
+    __slots__ = ("throttle_time_ms", "error_code", "producer_id", "producer_epoch")
+    throttle_time_ms: int
+    error_code: int
+    producer_id: int
+    producer_epoch: int
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
 
 
 def _read_end_txn_request(reader: Reader, version: int) -> EndTxnRequest:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
@@ -32,141 +31,320 @@ _QI = struct.Struct(">qi")
 _QQ = struct.Struct(">qq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReplicaState(MessageStruct):
     """ReplicaState of Kafka."""
 
-    replica_id: int = -1
-    replica_epoch: int = -1
+    __slots__ = ("replica_id", "replica_epoch")
+    replica_id: int
+    replica_epoch: int
+
+    def __init__(self, replica_id: int = -1, replica_epoch: int = -1) -> None:
+        self.replica_id = replica_id
+        self.replica_epoch = replica_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchPartition(MessageStruct):
     """FetchPartition of Kafka."""
 
-    partition: int = 0
-    current_leader_epoch: int = -1
-    fetch_offset: int = 0
-    last_fetched_epoch: int = -1
-    log_start_offset: int = -1
-    partition_max_bytes: int = 0
-    replica_directory_id: UUID | None = None
-    high_watermark: int = 9223372036854775807
+    __slots__ = (
+        "partition",
+        "current_leader_epoch",
+        "fetch_offset",
+        "last_fetched_epoch",
+        "log_start_offset",
+        "partition_max_bytes",
+        "replica_directory_id",
+        "high_watermark",
+    )
+    partition: int
+    current_leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    partition_max_bytes: int
+    replica_directory_id: UUID | None
+    high_watermark: int
+
+    def __init__(
+        self,
+        partition: int = 0,
+        current_leader_epoch: int = -1,
+        fetch_offset: int = 0,
+        last_fetched_epoch: int = -1,
+        log_start_offset: int = -1,
+        partition_max_bytes: int = 0,
+        replica_directory_id: UUID | None = None,
+        high_watermark: int = 9223372036854775807,
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.fetch_offset = fetch_offset
+        self.last_fetched_epoch = last_fetched_epoch
+        self.log_start_offset = log_start_offset
+        self.partition_max_bytes = partition_max_bytes
+        self.replica_directory_id = replica_directory_id
+        self.high_watermark = high_watermark
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchTopic(MessageStruct):
     """FetchTopic of Kafka."""
 
-    topic: str = ""
-    topic_id: UUID | None = None
-    partitions: list[FetchPartition] = field(default_factory=list)
+    __slots__ = ("topic", "topic_id", "partitions")
+    topic: str
+    topic_id: UUID | None
+    partitions: list[FetchPartition]
+
+    def __init__(
+        self,
+        topic: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[FetchPartition] = NEW_LIST,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ForgottenTopic(MessageStruct):
     """ForgottenTopic of Kafka."""
 
-    topic: str = ""
-    topic_id: UUID | None = None
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic", "topic_id", "partitions")
+    topic: str
+    topic_id: UUID | None
+    partitions: list[int]
+
+    def __init__(
+        self, topic: str = "", topic_id: UUID | None = None, partitions: list[int] = NEW_LIST
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchRequest(MessageStruct):
     """FetchRequest of Kafka."""
 
-    cluster_id: str | None = None
-    replica_id: int = -1
-    replica_state: ReplicaState | None = None
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    isolation_level: int = 0
-    session_id: int = 0
-    session_epoch: int = -1
-    topics: list[FetchTopic] = field(default_factory=list)
-    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
-    rack_id: str = ""
+    __slots__ = (
+        "cluster_id",
+        "replica_id",
+        "replica_state",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "isolation_level",
+        "session_id",
+        "session_epoch",
+        "topics",
+        "forgotten_topics_data",
+        "rack_id",
+    )
+    cluster_id: str | None
+    replica_id: int
+    replica_state: ReplicaState | None
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic]
+    rack_id: str
+
+    def __init__(
+        self,
+        cluster_id: str | None = None,
+        replica_id: int = -1,
+        replica_state: ReplicaState | None = None,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+        max_bytes: int = 2147483647,
+        isolation_level: int = 0,
+        session_id: int = 0,
+        session_epoch: int = -1,
+        topics: list[FetchTopic] = NEW_LIST,
+        forgotten_topics_data: list[ForgottenTopic] = NEW_LIST,
+        rack_id: str = "",
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.replica_id = replica_id
+        self.replica_state = replica_state
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.isolation_level = isolation_level
+        self.session_id = session_id
+        self.session_epoch = session_epoch
+        self.topics = [] if topics is NEW_LIST else topics
+        self.forgotten_topics_data = (
+            [] if forgotten_topics_data is NEW_LIST else forgotten_topics_data
+        )
+        self.rack_id = rack_id
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EpochEndOffset(MessageStruct):
     """EpochEndOffset of Kafka."""
 
-    epoch: int = -1
-    end_offset: int = -1
+    __slots__ = ("epoch", "end_offset")
+    epoch: int
+    end_offset: int
+
+    def __init__(self, epoch: int = -1, end_offset: int = -1) -> None:
+        self.epoch = epoch
+        self.end_offset = end_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LeaderIdAndEpoch(MessageStruct):
     """LeaderIdAndEpoch of Kafka."""
 
-    leader_id: int = -1
-    leader_epoch: int = -1
+    __slots__ = ("leader_id", "leader_epoch")
+    leader_id: int
+    leader_epoch: int
+
+    def __init__(self, leader_id: int = -1, leader_epoch: int = -1) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SnapshotId(MessageStruct):
     """SnapshotId of Kafka."""
 
-    end_offset: int = -1
-    epoch: int = -1
+    __slots__ = ("end_offset", "epoch")
+    end_offset: int
+    epoch: int
+
+    def __init__(self, end_offset: int = -1, epoch: int = -1) -> None:
+        self.end_offset = end_offset
+        self.epoch = epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AbortedTransaction(MessageStruct):
     """AbortedTransaction of Kafka."""
 
-    producer_id: int = 0
-    first_offset: int = 0
+    __slots__ = ("producer_id", "first_offset")
+    producer_id: int
+    first_offset: int
+
+    def __init__(self, producer_id: int = 0, first_offset: int = 0) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionData(MessageStruct):
     """PartitionData of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    high_watermark: int = 0
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    diverging_epoch: EpochEndOffset | None = None
-    current_leader: LeaderIdAndEpoch | None = None
-    snapshot_id: SnapshotId | None = None
-    aborted_transactions: list[AbortedTransaction] | None = field(default_factory=list)
-    preferred_read_replica: int = -1
-    records: bytes | None = b""
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "diverging_epoch",
+        "current_leader",
+        "snapshot_id",
+        "aborted_transactions",
+        "preferred_read_replica",
+        "records",
+    )
+    partition_index: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    diverging_epoch: EpochEndOffset | None
+    current_leader: LeaderIdAndEpoch | None
+    snapshot_id: SnapshotId | None
+    aborted_transactions: list[AbortedTransaction] | None
+    preferred_read_replica: int
+    records: bytes | None
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        high_watermark: int = 0,
+        last_stable_offset: int = -1,
+        log_start_offset: int = -1,
+        diverging_epoch: EpochEndOffset | None = None,
+        current_leader: LeaderIdAndEpoch | None = None,
+        snapshot_id: SnapshotId | None = None,
+        aborted_transactions: list[AbortedTransaction] | None = NEW_LIST,
+        preferred_read_replica: int = -1,
+        records: bytes | None = b"",
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.high_watermark = high_watermark
+        self.last_stable_offset = last_stable_offset
+        self.log_start_offset = log_start_offset
+        self.diverging_epoch = diverging_epoch
+        self.current_leader = current_leader
+        self.snapshot_id = snapshot_id
+        self.aborted_transactions = [] if aborted_transactions is NEW_LIST else aborted_transactions
+        self.preferred_read_replica = preferred_read_replica
+        self.records = records
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchableTopicResponse(MessageStruct):
     """FetchableTopicResponse of Kafka."""
 
-    topic: str = ""
-    topic_id: UUID | None = None
-    partitions: list[PartitionData] = field(default_factory=list)
+    __slots__ = ("topic", "topic_id", "partitions")
+    topic: str
+    topic_id: UUID | None
+    partitions: list[PartitionData]
+
+    def __init__(
+        self,
+        topic: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[PartitionData] = NEW_LIST,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class NodeEndpoint(MessageStruct):
     """NodeEndpoint of Kafka."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    __slots__ = ("node_id", "host", "port", "rack")
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+    def __init__(
+        self, node_id: int = 0, host: str = "", port: int = 0, rack: str | None = None
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchResponse(MessageStruct):
     """FetchResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    session_id: int = 0
-    responses: list[FetchableTopicResponse] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "session_id", "responses", "node_endpoints")
+    throttle_time_ms: int
+    error_code: int
+    session_id: int
+    responses: list[FetchableTopicResponse]
+    node_endpoints: list[NodeEndpoint]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        session_id: int = 0,
+        responses: list[FetchableTopicResponse] = NEW_LIST,
+        node_endpoints: list[NodeEndpoint] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.session_id = session_id
+        self.responses = [] if responses is NEW_LIST else responses
+        self.node_endpoints = [] if node_endpoints is NEW_LIST else node_endpoints
 
 
 def _read_replica_state(reader: Reader, version: int) -> ReplicaState:

@@ -6,10 +6,9 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,26 +17,63 @@ _IH = struct.Struct(">ih")
 _IIT = struct.Struct(">ii?")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class GetTelemetrySubscriptionsRequest(MessageStruct):
     """GetTelemetrySubscriptionsRequest of Kafka."""
 
-    client_instance_id: UUID | None = None
+    __slots__ = ("client_instance_id",)
+    client_instance_id: UUID | None
+
+    def __init__(self, client_instance_id: UUID | None = None) -> None:
+        self.client_instance_id = client_instance_id
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class GetTelemetrySubscriptionsResponse(MessageStruct):
     """GetTelemetrySubscriptionsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    client_instance_id: UUID | None = None
-    subscription_id: int = 0
-    accepted_compression_types: list[int] = field(default_factory=list)
-    push_interval_ms: int = 0
-    telemetry_max_bytes: int = 0
-    delta_temporality: bool = False
-    requested_metrics: list[str] = field(default_factory=list)
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "client_instance_id",
+        "subscription_id",
+        "accepted_compression_types",
+        "push_interval_ms",
+        "telemetry_max_bytes",
+        "delta_temporality",
+        "requested_metrics",
+    )
+    throttle_time_ms: int
+    error_code: int
+    client_instance_id: UUID | None
+    subscription_id: int
+    accepted_compression_types: list[int]
+    push_interval_ms: int
+    telemetry_max_bytes: int
+    delta_temporality: bool
+    requested_metrics: list[str]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        client_instance_id: UUID | None = None,
+        subscription_id: int = 0,
+        accepted_compression_types: list[int] = NEW_LIST,
+        push_interval_ms: int = 0,
+        telemetry_max_bytes: int = 0,
+        delta_temporality: bool = False,
+        requested_metrics: list[str] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.client_instance_id = client_instance_id
+        self.subscription_id = subscription_id
+        self.accepted_compression_types = (
+            [] if accepted_compression_types is NEW_LIST else accepted_compression_types
+        )
+        self.push_interval_ms = push_interval_ms
+        self.telemetry_max_bytes = telemetry_max_bytes
+        self.delta_temporality = delta_temporality
+        self.requested_metrics = [] if requested_metrics is NEW_LIST else requested_metrics
 
 
 def _read_get_telemetry_subscriptions_request(

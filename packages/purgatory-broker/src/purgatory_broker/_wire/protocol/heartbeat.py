@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
@@ -18,22 +17,38 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class HeartbeatRequest(MessageStruct):
     """HeartbeatRequest of Kafka."""
 
-    group_id: str = ""
-    generation_id: int = 0
-    member_id: str = ""
-    group_instance_id: str | None = None
+    __slots__ = ("group_id", "generation_id", "member_id", "group_instance_id")
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        generation_id: int = 0,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class HeartbeatResponse(MessageStruct):
     """HeartbeatResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    __slots__ = ("throttle_time_ms", "error_code")
+    throttle_time_ms: int
+    error_code: int
+
+    def __init__(self, throttle_time_ms: int = 0, error_code: int = 0) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
 
 
 def _read_heartbeat_request(reader: Reader, version: int) -> HeartbeatRequest:

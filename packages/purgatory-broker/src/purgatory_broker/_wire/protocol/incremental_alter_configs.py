@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,48 +17,87 @@ _H = struct.Struct(">h")
 _I = struct.Struct(">i")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterableConfig(MessageStruct):
     """AlterableConfig of Kafka."""
 
-    name: str = ""
-    config_operation: int = 0
-    value: str | None = ""
+    __slots__ = ("name", "config_operation", "value")
+    name: str
+    config_operation: int
+    value: str | None
+
+    def __init__(self, name: str = "", config_operation: int = 0, value: str | None = "") -> None:
+        self.name = name
+        self.config_operation = config_operation
+        self.value = value
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterConfigsResource(MessageStruct):
     """AlterConfigsResource of Kafka."""
 
-    resource_type: int = 0
-    resource_name: str = ""
-    configs: list[AlterableConfig] = field(default_factory=list)
+    __slots__ = ("resource_type", "resource_name", "configs")
+    resource_type: int
+    resource_name: str
+    configs: list[AlterableConfig]
+
+    def __init__(
+        self,
+        resource_type: int = 0,
+        resource_name: str = "",
+        configs: list[AlterableConfig] = NEW_LIST,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.configs = [] if configs is NEW_LIST else configs
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class IncrementalAlterConfigsRequest(MessageStruct):
     """IncrementalAlterConfigsRequest of Kafka."""
 
-    resources: list[AlterConfigsResource] = field(default_factory=list)
-    validate_only: bool = False
+    __slots__ = ("resources", "validate_only")
+    resources: list[AlterConfigsResource]
+    validate_only: bool
+
+    def __init__(
+        self, resources: list[AlterConfigsResource] = NEW_LIST, validate_only: bool = False
+    ) -> None:
+        self.resources = [] if resources is NEW_LIST else resources
+        self.validate_only = validate_only
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AlterConfigsResourceResponse(MessageStruct):
     """AlterConfigsResourceResponse of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    resource_type: int = 0
-    resource_name: str = ""
+    __slots__ = ("error_code", "error_message", "resource_type", "resource_name")
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        resource_type: int = 0,
+        resource_name: str = "",
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.resource_type = resource_type
+        self.resource_name = resource_name
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class IncrementalAlterConfigsResponse(MessageStruct):
     """IncrementalAlterConfigsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "responses")
+    throttle_time_ms: int
+    responses: list[AlterConfigsResourceResponse]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, responses: list[AlterConfigsResourceResponse] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.responses = [] if responses is NEW_LIST else responses
 
 
 def _read_alterable_config(reader: Reader, version: int) -> AlterableConfig:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,53 +17,84 @@ _IH = struct.Struct(">ih")
 _IIQ = struct.Struct(">iiq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionData(MessageStruct):
     """PartitionData of Kafka."""
 
-    partition: int = 0
-    state_epoch: int = 0
-    start_offset: int = 0
+    __slots__ = ("partition", "state_epoch", "start_offset")
+    partition: int
+    state_epoch: int
+    start_offset: int
+
+    def __init__(self, partition: int = 0, state_epoch: int = 0, start_offset: int = 0) -> None:
+        self.partition = partition
+        self.state_epoch = state_epoch
+        self.start_offset = start_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class InitializeStateData(MessageStruct):
     """InitializeStateData of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[PartitionData] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[PartitionData]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[PartitionData] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class InitializeShareGroupStateRequest(MessageStruct):
     """InitializeShareGroupStateRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[InitializeStateData] = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[InitializeStateData]
+
+    def __init__(self, group_id: str = "", topics: list[InitializeStateData] = NEW_LIST) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionResult(MessageStruct):
     """PartitionResult of Kafka."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
+    __slots__ = ("partition", "error_code", "error_message")
+    partition: int
+    error_code: int
+    error_message: str | None
+
+    def __init__(
+        self, partition: int = 0, error_code: int = 0, error_message: str | None = None
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class InitializeStateResult(MessageStruct):
     """InitializeStateResult of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[PartitionResult] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[PartitionResult]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[PartitionResult] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class InitializeShareGroupStateResponse(MessageStruct):
     """InitializeShareGroupStateResponse of Kafka."""
 
-    results: list[InitializeStateResult] = field(default_factory=list)
+    __slots__ = ("results",)
+    results: list[InitializeStateResult]
+
+    def __init__(self, results: list[InitializeStateResult] = NEW_LIST) -> None:
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_partition_data(reader: Reader, version: int) -> PartitionData:

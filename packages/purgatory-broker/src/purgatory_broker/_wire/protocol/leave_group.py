@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,40 +16,71 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class MemberIdentity(MessageStruct):
     """MemberIdentity of Kafka."""
 
-    member_id: str = ""
-    group_instance_id: str | None = None
-    reason: str | None = None
+    __slots__ = ("member_id", "group_instance_id", "reason")
+    member_id: str
+    group_instance_id: str | None
+    reason: str | None
+
+    def __init__(
+        self, member_id: str = "", group_instance_id: str | None = None, reason: str | None = None
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.reason = reason
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LeaveGroupRequest(MessageStruct):
     """LeaveGroupRequest of Kafka."""
 
-    group_id: str = ""
-    member_id: str = ""
-    members: list[MemberIdentity] = field(default_factory=list)
+    __slots__ = ("group_id", "member_id", "members")
+    group_id: str
+    member_id: str
+    members: list[MemberIdentity]
+
+    def __init__(
+        self, group_id: str = "", member_id: str = "", members: list[MemberIdentity] = NEW_LIST
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.members = [] if members is NEW_LIST else members
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class MemberResponse(MessageStruct):
     """MemberResponse of Kafka."""
 
-    member_id: str = ""
-    group_instance_id: str | None = ""
-    error_code: int = 0
+    __slots__ = ("member_id", "group_instance_id", "error_code")
+    member_id: str
+    group_instance_id: str | None
+    error_code: int
+
+    def __init__(
+        self, member_id: str = "", group_instance_id: str | None = "", error_code: int = 0
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LeaveGroupResponse(MessageStruct):
     """LeaveGroupResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    members: list[MemberResponse] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "members")
+    throttle_time_ms: int
+    error_code: int
+    members: list[MemberResponse]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        members: list[MemberResponse] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.members = [] if members is NEW_LIST else members
 
 
 def _read_member_identity(reader: Reader, version: int) -> MemberIdentity:

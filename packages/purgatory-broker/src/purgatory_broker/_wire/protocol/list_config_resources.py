@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,28 +15,45 @@ _B = struct.Struct(">b")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListConfigResourcesRequest(MessageStruct):
     """ListConfigResourcesRequest of Kafka."""
 
-    resource_types: list[int] = field(default_factory=list)
+    __slots__ = ("resource_types",)
+    resource_types: list[int]
+
+    def __init__(self, resource_types: list[int] = NEW_LIST) -> None:
+        self.resource_types = [] if resource_types is NEW_LIST else resource_types
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ConfigResource(MessageStruct):
     """ConfigResource of Kafka."""
 
-    resource_name: str = ""
-    resource_type: int = 16
+    __slots__ = ("resource_name", "resource_type")
+    resource_name: str
+    resource_type: int
+
+    def __init__(self, resource_name: str = "", resource_type: int = 16) -> None:
+        self.resource_name = resource_name
+        self.resource_type = resource_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListConfigResourcesResponse(MessageStruct):
     """ListConfigResourcesResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    config_resources: list[ConfigResource] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "config_resources")
+    throttle_time_ms: int
+    error_code: int
+    config_resources: list[ConfigResource]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        config_resources: list[ConfigResource] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.config_resources = [] if config_resources is NEW_LIST else config_resources
 
 
 def _read_list_config_resources_request(reader: Reader, version: int) -> ListConfigResourcesRequest:

@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,31 +15,56 @@ _H = struct.Struct(">h")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListGroupsRequest(MessageStruct):
     """ListGroupsRequest of Kafka."""
 
-    states_filter: list[str] = field(default_factory=list)
-    types_filter: list[str] = field(default_factory=list)
+    __slots__ = ("states_filter", "types_filter")
+    states_filter: list[str]
+    types_filter: list[str]
+
+    def __init__(
+        self, states_filter: list[str] = NEW_LIST, types_filter: list[str] = NEW_LIST
+    ) -> None:
+        self.states_filter = [] if states_filter is NEW_LIST else states_filter
+        self.types_filter = [] if types_filter is NEW_LIST else types_filter
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListedGroup(MessageStruct):
     """ListedGroup of Kafka."""
 
-    group_id: str = ""
-    protocol_type: str = ""
-    group_state: str = ""
-    group_type: str = ""
+    __slots__ = ("group_id", "protocol_type", "group_state", "group_type")
+    group_id: str
+    protocol_type: str
+    group_state: str
+    group_type: str
+
+    def __init__(
+        self,
+        group_id: str = "",
+        protocol_type: str = "",
+        group_state: str = "",
+        group_type: str = "",
+    ) -> None:
+        self.group_id = group_id
+        self.protocol_type = protocol_type
+        self.group_state = group_state
+        self.group_type = group_type
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListGroupsResponse(MessageStruct):
     """ListGroupsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    groups: list[ListedGroup] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "groups")
+    throttle_time_ms: int
+    error_code: int
+    groups: list[ListedGroup]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, error_code: int = 0, groups: list[ListedGroup] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.groups = [] if groups is NEW_LIST else groups
 
 
 def _read_list_groups_request(reader: Reader, version: int) -> ListGroupsRequest:

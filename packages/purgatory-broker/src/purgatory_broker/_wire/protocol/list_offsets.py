@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,58 +20,107 @@ _IIQ = struct.Struct(">iiq")
 _IQ = struct.Struct(">iq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsPartition(MessageStruct):
     """ListOffsetsPartition of Kafka."""
 
-    partition_index: int = 0
-    current_leader_epoch: int = -1
-    timestamp: int = 0
+    __slots__ = ("partition_index", "current_leader_epoch", "timestamp")
+    partition_index: int
+    current_leader_epoch: int
+    timestamp: int
+
+    def __init__(
+        self, partition_index: int = 0, current_leader_epoch: int = -1, timestamp: int = 0
+    ) -> None:
+        self.partition_index = partition_index
+        self.current_leader_epoch = current_leader_epoch
+        self.timestamp = timestamp
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsTopic(MessageStruct):
     """ListOffsetsTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[ListOffsetsPartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[ListOffsetsPartition]
+
+    def __init__(self, name: str = "", partitions: list[ListOffsetsPartition] = NEW_LIST) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsRequest(MessageStruct):
     """ListOffsetsRequest of Kafka."""
 
-    replica_id: int = 0
-    isolation_level: int = 0
-    topics: list[ListOffsetsTopic] = field(default_factory=list)
-    timeout_ms: int = 0
+    __slots__ = ("replica_id", "isolation_level", "topics", "timeout_ms")
+    replica_id: int
+    isolation_level: int
+    topics: list[ListOffsetsTopic]
+    timeout_ms: int
+
+    def __init__(
+        self,
+        replica_id: int = 0,
+        isolation_level: int = 0,
+        topics: list[ListOffsetsTopic] = NEW_LIST,
+        timeout_ms: int = 0,
+    ) -> None:
+        self.replica_id = replica_id
+        self.isolation_level = isolation_level
+        self.topics = [] if topics is NEW_LIST else topics
+        self.timeout_ms = timeout_ms
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsPartitionResponse(MessageStruct):
     """ListOffsetsPartitionResponse of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    timestamp: int = -1
-    offset: int = -1
-    leader_epoch: int = -1
+    __slots__ = ("partition_index", "error_code", "timestamp", "offset", "leader_epoch")
+    partition_index: int
+    error_code: int
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        timestamp: int = -1,
+        offset: int = -1,
+        leader_epoch: int = -1,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.timestamp = timestamp
+        self.offset = offset
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsTopicResponse(MessageStruct):
     """ListOffsetsTopicResponse of Kafka."""
 
-    name: str = ""
-    partitions: list[ListOffsetsPartitionResponse] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[ListOffsetsPartitionResponse]
+
+    def __init__(
+        self, name: str = "", partitions: list[ListOffsetsPartitionResponse] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListOffsetsResponse(MessageStruct):
     """ListOffsetsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[ListOffsetsTopicResponse] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[ListOffsetsTopicResponse]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[ListOffsetsTopicResponse] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_list_offsets_partition(reader: Reader, version: int) -> ListOffsetsPartition:

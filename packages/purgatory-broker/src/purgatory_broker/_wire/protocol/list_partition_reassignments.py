@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -17,48 +16,88 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListPartitionReassignmentsTopics(MessageStruct):
     """ListPartitionReassignmentsTopics of Kafka."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    __slots__ = ("name", "partition_indexes")
+    name: str
+    partition_indexes: list[int]
+
+    def __init__(self, name: str = "", partition_indexes: list[int] = NEW_LIST) -> None:
+        self.name = name
+        self.partition_indexes = [] if partition_indexes is NEW_LIST else partition_indexes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListPartitionReassignmentsRequest(MessageStruct):
     """ListPartitionReassignmentsRequest of Kafka."""
 
-    timeout_ms: int = 60000
-    topics: list[ListPartitionReassignmentsTopics] | None = None
+    __slots__ = ("timeout_ms", "topics")
+    timeout_ms: int
+    topics: list[ListPartitionReassignmentsTopics] | None
+
+    def __init__(
+        self, timeout_ms: int = 60000, topics: list[ListPartitionReassignmentsTopics] | None = None
+    ) -> None:
+        self.timeout_ms = timeout_ms
+        self.topics = topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OngoingPartitionReassignment(MessageStruct):
     """OngoingPartitionReassignment of Kafka."""
 
-    partition_index: int = 0
-    replicas: list[int] = field(default_factory=list)
-    adding_replicas: list[int] = field(default_factory=list)
-    removing_replicas: list[int] = field(default_factory=list)
+    __slots__ = ("partition_index", "replicas", "adding_replicas", "removing_replicas")
+    partition_index: int
+    replicas: list[int]
+    adding_replicas: list[int]
+    removing_replicas: list[int]
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        replicas: list[int] = NEW_LIST,
+        adding_replicas: list[int] = NEW_LIST,
+        removing_replicas: list[int] = NEW_LIST,
+    ) -> None:
+        self.partition_index = partition_index
+        self.replicas = [] if replicas is NEW_LIST else replicas
+        self.adding_replicas = [] if adding_replicas is NEW_LIST else adding_replicas
+        self.removing_replicas = [] if removing_replicas is NEW_LIST else removing_replicas
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OngoingTopicReassignment(MessageStruct):
     """OngoingTopicReassignment of Kafka."""
 
-    name: str = ""
-    partitions: list[OngoingPartitionReassignment] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[OngoingPartitionReassignment]
+
+    def __init__(
+        self, name: str = "", partitions: list[OngoingPartitionReassignment] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListPartitionReassignmentsResponse(MessageStruct):
     """ListPartitionReassignmentsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = ""
-    topics: list[OngoingTopicReassignment] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "error_message", "topics")
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    topics: list[OngoingTopicReassignment]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = "",
+        topics: list[OngoingTopicReassignment] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_list_partition_reassignments_topics(

@@ -6,9 +6,8 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -16,33 +15,71 @@ _IH = struct.Struct(">ih")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListTransactionsRequest(MessageStruct):
     """ListTransactionsRequest of Kafka."""
 
-    state_filters: list[str] = field(default_factory=list)
-    producer_id_filters: list[int] = field(default_factory=list)
-    duration_filter: int = -1
-    transactional_id_pattern: str | None = None
+    __slots__ = (
+        "state_filters",
+        "producer_id_filters",
+        "duration_filter",
+        "transactional_id_pattern",
+    )
+    state_filters: list[str]
+    producer_id_filters: list[int]
+    duration_filter: int
+    transactional_id_pattern: str | None
+
+    def __init__(
+        self,
+        state_filters: list[str] = NEW_LIST,
+        producer_id_filters: list[int] = NEW_LIST,
+        duration_filter: int = -1,
+        transactional_id_pattern: str | None = None,
+    ) -> None:
+        self.state_filters = [] if state_filters is NEW_LIST else state_filters
+        self.producer_id_filters = [] if producer_id_filters is NEW_LIST else producer_id_filters
+        self.duration_filter = duration_filter
+        self.transactional_id_pattern = transactional_id_pattern
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TransactionState(MessageStruct):
     """TransactionState of Kafka."""
 
-    transactional_id: str = ""
-    producer_id: int = 0
-    transaction_state: str = ""
+    __slots__ = ("transactional_id", "producer_id", "transaction_state")
+    transactional_id: str
+    producer_id: int
+    transaction_state: str
+
+    def __init__(
+        self, transactional_id: str = "", producer_id: int = 0, transaction_state: str = ""
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = producer_id
+        self.transaction_state = transaction_state
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ListTransactionsResponse(MessageStruct):
     """ListTransactionsResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    unknown_state_filters: list[str] = field(default_factory=list)
-    transaction_states: list[TransactionState] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "error_code", "unknown_state_filters", "transaction_states")
+    throttle_time_ms: int
+    error_code: int
+    unknown_state_filters: list[str]
+    transaction_states: list[TransactionState]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        unknown_state_filters: list[str] = NEW_LIST,
+        transaction_states: list[TransactionState] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.unknown_state_filters = (
+            [] if unknown_state_filters is NEW_LIST else unknown_state_filters
+        )
+        self.transaction_states = [] if transaction_states is NEW_LIST else transaction_states
 
 
 def _read_list_transactions_request(reader: Reader, version: int) -> ListTransactionsRequest:

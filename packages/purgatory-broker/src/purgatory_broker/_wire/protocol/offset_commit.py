@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,60 +20,130 @@ _IQI = struct.Struct(">iqi")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitRequestPartition(MessageStruct):
     """OffsetCommitRequestPartition of Kafka."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
+    __slots__ = (
+        "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "committed_metadata",
+    )
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        committed_metadata: str | None = "",
+    ) -> None:
+        self.partition_index = partition_index
+        self.committed_offset = committed_offset
+        self.committed_leader_epoch = committed_leader_epoch
+        self.committed_metadata = committed_metadata
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitRequestTopic(MessageStruct):
     """OffsetCommitRequestTopic of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partitions: list[OffsetCommitRequestPartition] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partitions")
+    name: str
+    topic_id: UUID | None
+    partitions: list[OffsetCommitRequestPartition]
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[OffsetCommitRequestPartition] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitRequest(MessageStruct):
     """OffsetCommitRequest of Kafka."""
 
-    group_id: str = ""
-    generation_id_or_member_epoch: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    retention_time_ms: int = -1
-    topics: list[OffsetCommitRequestTopic] = field(default_factory=list)
+    __slots__ = (
+        "group_id",
+        "generation_id_or_member_epoch",
+        "member_id",
+        "group_instance_id",
+        "retention_time_ms",
+        "topics",
+    )
+    group_id: str
+    generation_id_or_member_epoch: int
+    member_id: str
+    group_instance_id: str | None
+    retention_time_ms: int
+    topics: list[OffsetCommitRequestTopic]
+
+    def __init__(
+        self,
+        group_id: str = "",
+        generation_id_or_member_epoch: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        retention_time_ms: int = -1,
+        topics: list[OffsetCommitRequestTopic] = NEW_LIST,
+    ) -> None:
+        self.group_id = group_id
+        self.generation_id_or_member_epoch = generation_id_or_member_epoch
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.retention_time_ms = retention_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitResponsePartition(MessageStruct):
     """OffsetCommitResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    __slots__ = ("partition_index", "error_code")
+    partition_index: int
+    error_code: int
+
+    def __init__(self, partition_index: int = 0, error_code: int = 0) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitResponseTopic(MessageStruct):
     """OffsetCommitResponseTopic of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partitions: list[OffsetCommitResponsePartition] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partitions")
+    name: str
+    topic_id: UUID | None
+    partitions: list[OffsetCommitResponsePartition]
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[OffsetCommitResponsePartition] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetCommitResponse(MessageStruct):
     """OffsetCommitResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetCommitResponseTopic] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[OffsetCommitResponseTopic]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[OffsetCommitResponseTopic] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_offset_commit_request_partition(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,52 +17,87 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteRequestPartition(MessageStruct):
     """OffsetDeleteRequestPartition of Kafka."""
 
-    partition_index: int = 0
+    __slots__ = ("partition_index",)
+    partition_index: int
+
+    def __init__(self, partition_index: int = 0) -> None:
+        self.partition_index = partition_index
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteRequestTopic(MessageStruct):
     """OffsetDeleteRequestTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[OffsetDeleteRequestPartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[OffsetDeleteRequestPartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[OffsetDeleteRequestPartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteRequest(MessageStruct):
     """OffsetDeleteRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[OffsetDeleteRequestTopic] = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[OffsetDeleteRequestTopic]
+
+    def __init__(
+        self, group_id: str = "", topics: list[OffsetDeleteRequestTopic] = NEW_LIST
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteResponsePartition(MessageStruct):
     """OffsetDeleteResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    __slots__ = ("partition_index", "error_code")
+    partition_index: int
+    error_code: int
+
+    def __init__(self, partition_index: int = 0, error_code: int = 0) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteResponseTopic(MessageStruct):
     """OffsetDeleteResponseTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[OffsetDeleteResponsePartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[OffsetDeleteResponsePartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[OffsetDeleteResponsePartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetDeleteResponse(MessageStruct):
     """OffsetDeleteResponse of Kafka."""
 
-    error_code: int = 0
-    throttle_time_ms: int = 0
-    topics: list[OffsetDeleteResponseTopic] = field(default_factory=list)
+    __slots__ = ("error_code", "throttle_time_ms", "topics")
+    error_code: int
+    throttle_time_ms: int
+    topics: list[OffsetDeleteResponseTopic]
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        throttle_time_ms: int = 0,
+        topics: list[OffsetDeleteResponseTopic] = NEW_LIST,
+    ) -> None:
+        self.error_code = error_code
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_offset_delete_request_partition(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,99 +20,212 @@ _IQ = struct.Struct(">iq")
 _IQI = struct.Struct(">iqi")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchRequestTopic(MessageStruct):
     """OffsetFetchRequestTopic of Kafka."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    __slots__ = ("name", "partition_indexes")
+    name: str
+    partition_indexes: list[int]
+
+    def __init__(self, name: str = "", partition_indexes: list[int] = NEW_LIST) -> None:
+        self.name = name
+        self.partition_indexes = [] if partition_indexes is NEW_LIST else partition_indexes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchRequestTopics(MessageStruct):
     """OffsetFetchRequestTopics of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partition_indexes: list[int] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partition_indexes")
+    name: str
+    topic_id: UUID | None
+    partition_indexes: list[int]
+
+    def __init__(
+        self, name: str = "", topic_id: UUID | None = None, partition_indexes: list[int] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partition_indexes = [] if partition_indexes is NEW_LIST else partition_indexes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchRequestGroup(MessageStruct):
     """OffsetFetchRequestGroup of Kafka."""
 
-    group_id: str = ""
-    member_id: str | None = None
-    member_epoch: int = -1
-    topics: list[OffsetFetchRequestTopics] | None = field(default_factory=list)
+    __slots__ = ("group_id", "member_id", "member_epoch", "topics")
+    group_id: str
+    member_id: str | None
+    member_epoch: int
+    topics: list[OffsetFetchRequestTopics] | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        member_id: str | None = None,
+        member_epoch: int = -1,
+        topics: list[OffsetFetchRequestTopics] | None = NEW_LIST,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchRequest(MessageStruct):
     """OffsetFetchRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[OffsetFetchRequestTopic] | None = field(default_factory=list)
-    groups: list[OffsetFetchRequestGroup] = field(default_factory=list)
-    require_stable: bool = False
+    __slots__ = ("group_id", "topics", "groups", "require_stable")
+    group_id: str
+    topics: list[OffsetFetchRequestTopic] | None
+    groups: list[OffsetFetchRequestGroup]
+    require_stable: bool
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: list[OffsetFetchRequestTopic] | None = NEW_LIST,
+        groups: list[OffsetFetchRequestGroup] = NEW_LIST,
+        require_stable: bool = False,
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
+        self.groups = [] if groups is NEW_LIST else groups
+        self.require_stable = require_stable
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponsePartition(MessageStruct):
     """OffsetFetchResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    __slots__ = (
+        "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "metadata",
+        "error_code",
+    )
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str | None
+    error_code: int
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        metadata: str | None = "",
+        error_code: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.committed_offset = committed_offset
+        self.committed_leader_epoch = committed_leader_epoch
+        self.metadata = metadata
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponseTopic(MessageStruct):
     """OffsetFetchResponseTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[OffsetFetchResponsePartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[OffsetFetchResponsePartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[OffsetFetchResponsePartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponsePartitions(MessageStruct):
     """OffsetFetchResponsePartitions of Kafka."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    metadata: str | None = ""
-    error_code: int = 0
+    __slots__ = (
+        "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "metadata",
+        "error_code",
+    )
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    metadata: str | None
+    error_code: int
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        metadata: str | None = "",
+        error_code: int = 0,
+    ) -> None:
+        self.partition_index = partition_index
+        self.committed_offset = committed_offset
+        self.committed_leader_epoch = committed_leader_epoch
+        self.metadata = metadata
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponseTopics(MessageStruct):
     """OffsetFetchResponseTopics of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partitions: list[OffsetFetchResponsePartitions] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partitions")
+    name: str
+    topic_id: UUID | None
+    partitions: list[OffsetFetchResponsePartitions]
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        partitions: list[OffsetFetchResponsePartitions] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponseGroup(MessageStruct):
     """OffsetFetchResponseGroup of Kafka."""
 
-    group_id: str = ""
-    topics: list[OffsetFetchResponseTopics] = field(default_factory=list)
-    error_code: int = 0
+    __slots__ = ("group_id", "topics", "error_code")
+    group_id: str
+    topics: list[OffsetFetchResponseTopics]
+    error_code: int
+
+    def __init__(
+        self,
+        group_id: str = "",
+        topics: list[OffsetFetchResponseTopics] = NEW_LIST,
+        error_code: int = 0,
+    ) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetFetchResponse(MessageStruct):
     """OffsetFetchResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetFetchResponseTopic] = field(default_factory=list)
-    error_code: int = 0
-    groups: list[OffsetFetchResponseGroup] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics", "error_code", "groups")
+    throttle_time_ms: int
+    topics: list[OffsetFetchResponseTopic]
+    error_code: int
+    groups: list[OffsetFetchResponseGroup]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        topics: list[OffsetFetchResponseTopic] = NEW_LIST,
+        error_code: int = 0,
+        groups: list[OffsetFetchResponseGroup] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
+        self.error_code = error_code
+        self.groups = [] if groups is NEW_LIST else groups
 
 
 def _read_offset_fetch_request_topic(reader: Reader, version: int) -> OffsetFetchRequestTopic:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -18,55 +17,90 @@ _I = struct.Struct(">i")
 _III = struct.Struct(">iii")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetForLeaderPartition(MessageStruct):
     """OffsetForLeaderPartition of Kafka."""
 
-    partition: int = 0
-    current_leader_epoch: int = -1
-    leader_epoch: int = 0
+    __slots__ = ("partition", "current_leader_epoch", "leader_epoch")
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+
+    def __init__(
+        self, partition: int = 0, current_leader_epoch: int = -1, leader_epoch: int = 0
+    ) -> None:
+        self.partition = partition
+        self.current_leader_epoch = current_leader_epoch
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetForLeaderTopic(MessageStruct):
     """OffsetForLeaderTopic of Kafka."""
 
-    topic: str = ""
-    partitions: list[OffsetForLeaderPartition] = field(default_factory=list)
+    __slots__ = ("topic", "partitions")
+    topic: str
+    partitions: list[OffsetForLeaderPartition]
+
+    def __init__(
+        self, topic: str = "", partitions: list[OffsetForLeaderPartition] = NEW_LIST
+    ) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetForLeaderEpochRequest(MessageStruct):
     """OffsetForLeaderEpochRequest of Kafka."""
 
-    replica_id: int = -2
-    topics: list[OffsetForLeaderTopic] = field(default_factory=list)
+    __slots__ = ("replica_id", "topics")
+    replica_id: int
+    topics: list[OffsetForLeaderTopic]
+
+    def __init__(self, replica_id: int = -2, topics: list[OffsetForLeaderTopic] = NEW_LIST) -> None:
+        self.replica_id = replica_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class EpochEndOffset(MessageStruct):
     """EpochEndOffset of Kafka."""
 
-    error_code: int = 0
-    partition: int = 0
-    leader_epoch: int = -1
-    end_offset: int = -1
+    __slots__ = ("error_code", "partition", "leader_epoch", "end_offset")
+    error_code: int
+    partition: int
+    leader_epoch: int
+    end_offset: int
+
+    def __init__(
+        self, error_code: int = 0, partition: int = 0, leader_epoch: int = -1, end_offset: int = -1
+    ) -> None:
+        self.error_code = error_code
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.end_offset = end_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetForLeaderTopicResult(MessageStruct):
     """OffsetForLeaderTopicResult of Kafka."""
 
-    topic: str = ""
-    partitions: list[EpochEndOffset] = field(default_factory=list)
+    __slots__ = ("topic", "partitions")
+    topic: str
+    partitions: list[EpochEndOffset]
+
+    def __init__(self, topic: str = "", partitions: list[EpochEndOffset] = NEW_LIST) -> None:
+        self.topic = topic
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class OffsetForLeaderEpochResponse(MessageStruct):
     """OffsetForLeaderEpochResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[OffsetForLeaderTopicResult] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[OffsetForLeaderTopicResult]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[OffsetForLeaderTopicResult] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_offset_for_leader_partition(reader: Reader, version: int) -> OffsetForLeaderPartition:

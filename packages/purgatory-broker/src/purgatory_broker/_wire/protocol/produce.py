@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader, refused_tag
 from purgatory_broker._wire.writer import Writer
 
@@ -21,89 +20,180 @@ _IHQQQ = struct.Struct(">ihqqq")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionProduceData(MessageStruct):
     """PartitionProduceData of Kafka."""
 
-    index: int = 0
-    records: bytes | None = b""
+    __slots__ = ("index", "records")
+    index: int
+    records: bytes | None
+
+    def __init__(self, index: int = 0, records: bytes | None = b"") -> None:
+        self.index = index
+        self.records = records
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicProduceData(MessageStruct):
     """TopicProduceData of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partition_data: list[PartitionProduceData] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partition_data")
+    name: str
+    topic_id: UUID | None
+    partition_data: list[PartitionProduceData]
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        partition_data: list[PartitionProduceData] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partition_data = [] if partition_data is NEW_LIST else partition_data
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ProduceRequest(MessageStruct):
     """ProduceRequest of Kafka."""
 
-    transactional_id: str | None = None
-    acks: int = 0
-    timeout_ms: int = 0
-    topic_data: list[TopicProduceData] = field(default_factory=list)
+    __slots__ = ("transactional_id", "acks", "timeout_ms", "topic_data")
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topic_data: list[TopicProduceData]
+
+    def __init__(
+        self,
+        transactional_id: str | None = None,
+        acks: int = 0,
+        timeout_ms: int = 0,
+        topic_data: list[TopicProduceData] = NEW_LIST,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.acks = acks
+        self.timeout_ms = timeout_ms
+        self.topic_data = [] if topic_data is NEW_LIST else topic_data
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class BatchIndexAndErrorMessage(MessageStruct):
     """BatchIndexAndErrorMessage of Kafka."""
 
-    batch_index: int = 0
-    batch_index_error_message: str | None = None
+    __slots__ = ("batch_index", "batch_index_error_message")
+    batch_index: int
+    batch_index_error_message: str | None
+
+    def __init__(self, batch_index: int = 0, batch_index_error_message: str | None = None) -> None:
+        self.batch_index = batch_index
+        self.batch_index_error_message = batch_index_error_message
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LeaderIdAndEpoch(MessageStruct):
     """LeaderIdAndEpoch of Kafka."""
 
-    leader_id: int = -1
-    leader_epoch: int = -1
+    __slots__ = ("leader_id", "leader_epoch")
+    leader_id: int
+    leader_epoch: int
+
+    def __init__(self, leader_id: int = -1, leader_epoch: int = -1) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionProduceResponse(MessageStruct):
     """PartitionProduceResponse of Kafka."""
 
-    index: int = 0
-    error_code: int = 0
-    base_offset: int = 0
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: list[BatchIndexAndErrorMessage] = field(default_factory=list)
-    error_message: str | None = None
-    current_leader: LeaderIdAndEpoch | None = None
+    __slots__ = (
+        "index",
+        "error_code",
+        "base_offset",
+        "log_append_time_ms",
+        "log_start_offset",
+        "record_errors",
+        "error_message",
+        "current_leader",
+    )
+    index: int
+    error_code: int
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    record_errors: list[BatchIndexAndErrorMessage]
+    error_message: str | None
+    current_leader: LeaderIdAndEpoch | None
+
+    def __init__(
+        self,
+        index: int = 0,
+        error_code: int = 0,
+        base_offset: int = 0,
+        log_append_time_ms: int = -1,
+        log_start_offset: int = -1,
+        record_errors: list[BatchIndexAndErrorMessage] = NEW_LIST,
+        error_message: str | None = None,
+        current_leader: LeaderIdAndEpoch | None = None,
+    ) -> None:
+        self.index = index
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.record_errors = [] if record_errors is NEW_LIST else record_errors
+        self.error_message = error_message
+        self.current_leader = current_leader
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicProduceResponse(MessageStruct):
     """TopicProduceResponse of Kafka."""
 
-    name: str = ""
-    topic_id: UUID | None = None
-    partition_responses: list[PartitionProduceResponse] = field(default_factory=list)
+    __slots__ = ("name", "topic_id", "partition_responses")
+    name: str
+    topic_id: UUID | None
+    partition_responses: list[PartitionProduceResponse]
+
+    def __init__(
+        self,
+        name: str = "",
+        topic_id: UUID | None = None,
+        partition_responses: list[PartitionProduceResponse] = NEW_LIST,
+    ) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partition_responses = [] if partition_responses is NEW_LIST else partition_responses
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class NodeEndpoint(MessageStruct):
     """NodeEndpoint of Kafka."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    __slots__ = ("node_id", "host", "port", "rack")
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+    def __init__(
+        self, node_id: int = 0, host: str = "", port: int = 0, rack: str | None = None
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ProduceResponse(MessageStruct):
     """ProduceResponse of Kafka."""
 
-    responses: list[TopicProduceResponse] = field(default_factory=list)
-    throttle_time_ms: int = 0
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    __slots__ = ("responses", "throttle_time_ms", "node_endpoints")
+    responses: list[TopicProduceResponse]
+    throttle_time_ms: int
+    node_endpoints: list[NodeEndpoint]
+
+    def __init__(
+        self,
+        responses: list[TopicProduceResponse] = NEW_LIST,
+        throttle_time_ms: int = 0,
+        node_endpoints: list[NodeEndpoint] = NEW_LIST,
+    ) -> None:
+        self.responses = [] if responses is NEW_LIST else responses
+        self.throttle_time_ms = throttle_time_ms
+        self.node_endpoints = [] if node_endpoints is NEW_LIST else node_endpoints
 
 
 def _read_partition_produce_data(reader: Reader, version: int) -> PartitionProduceData:

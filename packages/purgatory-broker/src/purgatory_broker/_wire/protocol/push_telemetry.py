@@ -6,7 +6,6 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from uuid import UUID
 
 from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
@@ -17,23 +16,47 @@ _ITB = struct.Struct(">i?b")
 _IH = struct.Struct(">ih")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PushTelemetryRequest(MessageStruct):
     """PushTelemetryRequest of Kafka."""
 
-    client_instance_id: UUID | None = None
-    subscription_id: int = 0
-    terminating: bool = False
-    compression_type: int = 0
-    metrics: bytes = b""
+    __slots__ = (
+        "client_instance_id",
+        "subscription_id",
+        "terminating",
+        "compression_type",
+        "metrics",
+    )
+    client_instance_id: UUID | None
+    subscription_id: int
+    terminating: bool
+    compression_type: int
+    metrics: bytes
+
+    def __init__(
+        self,
+        client_instance_id: UUID | None = None,
+        subscription_id: int = 0,
+        terminating: bool = False,
+        compression_type: int = 0,
+        metrics: bytes = b"",
+    ) -> None:
+        self.client_instance_id = client_instance_id
+        self.subscription_id = subscription_id
+        self.terminating = terminating
+        self.compression_type = compression_type
+        self.metrics = metrics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PushTelemetryResponse(MessageStruct):
     """PushTelemetryResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
+    __slots__ = ("throttle_time_ms", "error_code")
+    throttle_time_ms: int
+    error_code: int
+
+    def __init__(self, throttle_time_ms: int = 0, error_code: int = 0) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
 
 
 def _read_push_telemetry_request(reader: Reader, version: int) -> PushTelemetryRequest:

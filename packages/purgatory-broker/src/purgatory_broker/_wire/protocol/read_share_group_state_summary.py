@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,55 +18,101 @@ _II = struct.Struct(">ii")
 _IIQ = struct.Struct(">iiq")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionData(MessageStruct):
     """PartitionData of Kafka."""
 
-    partition: int = 0
-    leader_epoch: int = 0
+    __slots__ = ("partition", "leader_epoch")
+    partition: int
+    leader_epoch: int
+
+    def __init__(self, partition: int = 0, leader_epoch: int = 0) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReadStateSummaryData(MessageStruct):
     """ReadStateSummaryData of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[PartitionData] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[PartitionData]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[PartitionData] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReadShareGroupStateSummaryRequest(MessageStruct):
     """ReadShareGroupStateSummaryRequest of Kafka."""
 
-    group_id: str = ""
-    topics: list[ReadStateSummaryData] = field(default_factory=list)
+    __slots__ = ("group_id", "topics")
+    group_id: str
+    topics: list[ReadStateSummaryData]
+
+    def __init__(self, group_id: str = "", topics: list[ReadStateSummaryData] = NEW_LIST) -> None:
+        self.group_id = group_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionResult(MessageStruct):
     """PartitionResult of Kafka."""
 
-    partition: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    state_epoch: int = 0
-    leader_epoch: int = 0
-    start_offset: int = 0
+    __slots__ = (
+        "partition",
+        "error_code",
+        "error_message",
+        "state_epoch",
+        "leader_epoch",
+        "start_offset",
+    )
+    partition: int
+    error_code: int
+    error_message: str | None
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+
+    def __init__(
+        self,
+        partition: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        state_epoch: int = 0,
+        leader_epoch: int = 0,
+        start_offset: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.error_code = error_code
+        self.error_message = error_message
+        self.state_epoch = state_epoch
+        self.leader_epoch = leader_epoch
+        self.start_offset = start_offset
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReadStateSummaryResult(MessageStruct):
     """ReadStateSummaryResult of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[PartitionResult] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[PartitionResult]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[PartitionResult] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ReadShareGroupStateSummaryResponse(MessageStruct):
     """ReadShareGroupStateSummaryResponse of Kafka."""
 
-    results: list[ReadStateSummaryResult] = field(default_factory=list)
+    __slots__ = ("results",)
+    results: list[ReadStateSummaryResult]
+
+    def __init__(self, results: list[ReadStateSummaryResult] = NEW_LIST) -> None:
+        self.results = [] if results is NEW_LIST else results
 
 
 def _read_partition_data(reader: Reader, version: int) -> PartitionData:

@@ -6,7 +6,6 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
 from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
@@ -16,21 +15,38 @@ _H = struct.Struct(">h")
 _Q = struct.Struct(">q")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SaslAuthenticateRequest(MessageStruct):
     """SaslAuthenticateRequest of Kafka."""
 
-    auth_bytes: bytes = field(default=b"", repr=False)
+    __slots__ = ("auth_bytes",)
+    auth_bytes: bytes
+    hidden_fields = ("auth_bytes",)
+
+    def __init__(self, auth_bytes: bytes = b"") -> None:
+        self.auth_bytes = auth_bytes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SaslAuthenticateResponse(MessageStruct):
     """SaslAuthenticateResponse of Kafka."""
 
-    error_code: int = 0
-    error_message: str | None = ""
-    auth_bytes: bytes = field(default=b"", repr=False)
-    session_lifetime_ms: int = 0
+    __slots__ = ("error_code", "error_message", "auth_bytes", "session_lifetime_ms")
+    error_code: int
+    error_message: str | None
+    auth_bytes: bytes
+    session_lifetime_ms: int
+    hidden_fields = ("auth_bytes",)
+
+    def __init__(
+        self,
+        error_code: int = 0,
+        error_message: str | None = "",
+        auth_bytes: bytes = b"",
+        session_lifetime_ms: int = 0,
+    ) -> None:
+        self.error_code = error_code
+        self.error_message = error_message
+        self.auth_bytes = auth_bytes
+        self.session_lifetime_ms = session_lifetime_ms
 
 
 def _read_sasl_authenticate_request(reader: Reader, version: int) -> SaslAuthenticateRequest:

@@ -6,28 +6,34 @@ Made from Kafka 4.1.1's schemas: do not edit.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
 _H = struct.Struct(">h")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SaslHandshakeRequest(MessageStruct):
     """SaslHandshakeRequest of Kafka."""
 
-    mechanism: str = ""
+    __slots__ = ("mechanism",)
+    mechanism: str
+
+    def __init__(self, mechanism: str = "") -> None:
+        self.mechanism = mechanism
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class SaslHandshakeResponse(MessageStruct):
     """SaslHandshakeResponse of Kafka."""
 
-    error_code: int = 0
-    mechanisms: list[str] = field(default_factory=list)
+    __slots__ = ("error_code", "mechanisms")
+    error_code: int
+    mechanisms: list[str]
+
+    def __init__(self, error_code: int = 0, mechanisms: list[str] = NEW_LIST) -> None:
+        self.error_code = error_code
+        self.mechanisms = [] if mechanisms is NEW_LIST else mechanisms
 
 
 def _read_sasl_handshake_request(reader: Reader, version: int) -> SaslHandshakeRequest:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -23,114 +22,255 @@ _QQ = struct.Struct(">qq")
 _QQH = struct.Struct(">qqh")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AcknowledgementBatch(MessageStruct):
     """AcknowledgementBatch of Kafka."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    acknowledge_types: list[int] = field(default_factory=list)
+    __slots__ = ("first_offset", "last_offset", "acknowledge_types")
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+    def __init__(
+        self, first_offset: int = 0, last_offset: int = 0, acknowledge_types: list[int] = NEW_LIST
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.acknowledge_types = [] if acknowledge_types is NEW_LIST else acknowledge_types
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchPartition(MessageStruct):
     """FetchPartition of Kafka."""
 
-    partition_index: int = 0
-    acknowledgement_batches: list[AcknowledgementBatch] = field(default_factory=list)
+    __slots__ = ("partition_index", "acknowledgement_batches")
+    partition_index: int
+    acknowledgement_batches: list[AcknowledgementBatch]
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        acknowledgement_batches: list[AcknowledgementBatch] = NEW_LIST,
+    ) -> None:
+        self.partition_index = partition_index
+        self.acknowledgement_batches = (
+            [] if acknowledgement_batches is NEW_LIST else acknowledgement_batches
+        )
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class FetchTopic(MessageStruct):
     """FetchTopic of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[FetchPartition] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[FetchPartition]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[FetchPartition] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ForgottenTopic(MessageStruct):
     """ForgottenTopic of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[int]
+
+    def __init__(self, topic_id: UUID | None = None, partitions: list[int] = NEW_LIST) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ShareFetchRequest(MessageStruct):
     """ShareFetchRequest of Kafka."""
 
-    group_id: str | None = None
-    member_id: str | None = ""
-    share_session_epoch: int = 0
-    max_wait_ms: int = 0
-    min_bytes: int = 0
-    max_bytes: int = 2147483647
-    max_records: int = 0
-    batch_size: int = 0
-    topics: list[FetchTopic] = field(default_factory=list)
-    forgotten_topics_data: list[ForgottenTopic] = field(default_factory=list)
+    __slots__ = (
+        "group_id",
+        "member_id",
+        "share_session_epoch",
+        "max_wait_ms",
+        "min_bytes",
+        "max_bytes",
+        "max_records",
+        "batch_size",
+        "topics",
+        "forgotten_topics_data",
+    )
+    group_id: str | None
+    member_id: str | None
+    share_session_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    topics: list[FetchTopic]
+    forgotten_topics_data: list[ForgottenTopic]
+
+    def __init__(
+        self,
+        group_id: str | None = None,
+        member_id: str | None = "",
+        share_session_epoch: int = 0,
+        max_wait_ms: int = 0,
+        min_bytes: int = 0,
+        max_bytes: int = 2147483647,
+        max_records: int = 0,
+        batch_size: int = 0,
+        topics: list[FetchTopic] = NEW_LIST,
+        forgotten_topics_data: list[ForgottenTopic] = NEW_LIST,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.share_session_epoch = share_session_epoch
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.max_records = max_records
+        self.batch_size = batch_size
+        self.topics = [] if topics is NEW_LIST else topics
+        self.forgotten_topics_data = (
+            [] if forgotten_topics_data is NEW_LIST else forgotten_topics_data
+        )
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class LeaderIdAndEpoch(MessageStruct):
     """LeaderIdAndEpoch of Kafka."""
 
-    leader_id: int = 0
-    leader_epoch: int = 0
+    __slots__ = ("leader_id", "leader_epoch")
+    leader_id: int
+    leader_epoch: int
+
+    def __init__(self, leader_id: int = 0, leader_epoch: int = 0) -> None:
+        self.leader_id = leader_id
+        self.leader_epoch = leader_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class AcquiredRecords(MessageStruct):
     """AcquiredRecords of Kafka."""
 
-    first_offset: int = 0
-    last_offset: int = 0
-    delivery_count: int = 0
+    __slots__ = ("first_offset", "last_offset", "delivery_count")
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+    def __init__(
+        self, first_offset: int = 0, last_offset: int = 0, delivery_count: int = 0
+    ) -> None:
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.delivery_count = delivery_count
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class PartitionData(MessageStruct):
     """PartitionData of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    acknowledge_error_code: int = 0
-    acknowledge_error_message: str | None = None
-    current_leader: LeaderIdAndEpoch | None = None
-    records: bytes = b""
-    acquired_records: list[AcquiredRecords] = field(default_factory=list)
+    __slots__ = (
+        "partition_index",
+        "error_code",
+        "error_message",
+        "acknowledge_error_code",
+        "acknowledge_error_message",
+        "current_leader",
+        "records",
+        "acquired_records",
+    )
+    partition_index: int
+    error_code: int
+    error_message: str | None
+    acknowledge_error_code: int
+    acknowledge_error_message: str | None
+    current_leader: LeaderIdAndEpoch | None
+    records: bytes
+    acquired_records: list[AcquiredRecords]
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        acknowledge_error_code: int = 0,
+        acknowledge_error_message: str | None = None,
+        current_leader: LeaderIdAndEpoch | None = None,
+        records: bytes = b"",
+        acquired_records: list[AcquiredRecords] = NEW_LIST,
+    ) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
+        self.error_message = error_message
+        self.acknowledge_error_code = acknowledge_error_code
+        self.acknowledge_error_message = acknowledge_error_message
+        self.current_leader = current_leader
+        self.records = records
+        self.acquired_records = [] if acquired_records is NEW_LIST else acquired_records
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ShareFetchableTopicResponse(MessageStruct):
     """ShareFetchableTopicResponse of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[PartitionData] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[PartitionData]
+
+    def __init__(
+        self, topic_id: UUID | None = None, partitions: list[PartitionData] = NEW_LIST
+    ) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class NodeEndpoint(MessageStruct):
     """NodeEndpoint of Kafka."""
 
-    node_id: int = 0
-    host: str = ""
-    port: int = 0
-    rack: str | None = None
+    __slots__ = ("node_id", "host", "port", "rack")
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+    def __init__(
+        self, node_id: int = 0, host: str = "", port: int = 0, rack: str | None = None
+    ) -> None:
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ShareFetchResponse(MessageStruct):
     """ShareFetchResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    acquisition_lock_timeout_ms: int = 0
-    responses: list[ShareFetchableTopicResponse] = field(default_factory=list)
-    node_endpoints: list[NodeEndpoint] = field(default_factory=list)
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "acquisition_lock_timeout_ms",
+        "responses",
+        "node_endpoints",
+    )
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    acquisition_lock_timeout_ms: int
+    responses: list[ShareFetchableTopicResponse]
+    node_endpoints: list[NodeEndpoint]
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        acquisition_lock_timeout_ms: int = 0,
+        responses: list[ShareFetchableTopicResponse] = NEW_LIST,
+        node_endpoints: list[NodeEndpoint] = NEW_LIST,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
+        self.responses = [] if responses is NEW_LIST else responses
+        self.node_endpoints = [] if node_endpoints is NEW_LIST else node_endpoints
 
 
 def _read_acknowledgement_batch(reader: Reader, version: int) -> AcknowledgementBatch:

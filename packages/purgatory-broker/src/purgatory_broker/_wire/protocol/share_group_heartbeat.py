@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from uuid import UUID
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
@@ -19,43 +18,90 @@ _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ShareGroupHeartbeatRequest(MessageStruct):
     """ShareGroupHeartbeatRequest of Kafka."""
 
-    group_id: str = ""
-    member_id: str = ""
-    member_epoch: int = 0
-    rack_id: str | None = None
-    subscribed_topic_names: list[str] | None = None
+    __slots__ = ("group_id", "member_id", "member_epoch", "rack_id", "subscribed_topic_names")
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None
+    subscribed_topic_names: list[str] | None
+
+    def __init__(
+        self,
+        group_id: str = "",
+        member_id: str = "",
+        member_epoch: int = 0,
+        rack_id: str | None = None,
+        subscribed_topic_names: list[str] | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.rack_id = rack_id
+        self.subscribed_topic_names = subscribed_topic_names
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TopicPartitions(MessageStruct):
     """TopicPartitions of Kafka."""
 
-    topic_id: UUID | None = None
-    partitions: list[int] = field(default_factory=list)
+    __slots__ = ("topic_id", "partitions")
+    topic_id: UUID | None
+    partitions: list[int]
+
+    def __init__(self, topic_id: UUID | None = None, partitions: list[int] = NEW_LIST) -> None:
+        self.topic_id = topic_id
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class Assignment(MessageStruct):
     """Assignment of Kafka."""
 
-    topic_partitions: list[TopicPartitions] = field(default_factory=list)
+    __slots__ = ("topic_partitions",)
+    topic_partitions: list[TopicPartitions]
+
+    def __init__(self, topic_partitions: list[TopicPartitions] = NEW_LIST) -> None:
+        self.topic_partitions = [] if topic_partitions is NEW_LIST else topic_partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class ShareGroupHeartbeatResponse(MessageStruct):
     """ShareGroupHeartbeatResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    error_code: int = 0
-    error_message: str | None = None
-    member_id: str | None = None
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
-    assignment: Assignment | None = None
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "member_id",
+        "member_epoch",
+        "heartbeat_interval_ms",
+        "assignment",
+    )
+    throttle_time_ms: int
+    error_code: int
+    error_message: str | None
+    member_id: str | None
+    member_epoch: int
+    heartbeat_interval_ms: int
+    assignment: Assignment | None
+
+    def __init__(
+        self,
+        throttle_time_ms: int = 0,
+        error_code: int = 0,
+        error_message: str | None = None,
+        member_id: str | None = None,
+        member_epoch: int = 0,
+        heartbeat_interval_ms: int = 0,
+        assignment: Assignment | None = None,
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.error_code = error_code
+        self.error_message = error_message
+        self.member_id = member_id
+        self.member_epoch = member_epoch
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.assignment = assignment
 
 
 def _read_share_group_heartbeat_request(reader: Reader, version: int) -> ShareGroupHeartbeatRequest:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -21,60 +20,128 @@ _QH = struct.Struct(">qh")
 _QHI = struct.Struct(">qhi")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitRequestPartition(MessageStruct):
     """TxnOffsetCommitRequestPartition of Kafka."""
 
-    partition_index: int = 0
-    committed_offset: int = 0
-    committed_leader_epoch: int = -1
-    committed_metadata: str | None = ""
+    __slots__ = (
+        "partition_index",
+        "committed_offset",
+        "committed_leader_epoch",
+        "committed_metadata",
+    )
+    partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
+
+    def __init__(
+        self,
+        partition_index: int = 0,
+        committed_offset: int = 0,
+        committed_leader_epoch: int = -1,
+        committed_metadata: str | None = "",
+    ) -> None:
+        self.partition_index = partition_index
+        self.committed_offset = committed_offset
+        self.committed_leader_epoch = committed_leader_epoch
+        self.committed_metadata = committed_metadata
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitRequestTopic(MessageStruct):
     """TxnOffsetCommitRequestTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[TxnOffsetCommitRequestPartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[TxnOffsetCommitRequestPartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[TxnOffsetCommitRequestPartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitRequest(MessageStruct):
     """TxnOffsetCommitRequest of Kafka."""
 
-    transactional_id: str = ""
-    group_id: str = ""
-    producer_id: int = 0
-    producer_epoch: int = 0
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-    topics: list[TxnOffsetCommitRequestTopic] = field(default_factory=list)
+    __slots__ = (
+        "transactional_id",
+        "group_id",
+        "producer_id",
+        "producer_epoch",
+        "generation_id",
+        "member_id",
+        "group_instance_id",
+        "topics",
+    )
+    transactional_id: str
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    topics: list[TxnOffsetCommitRequestTopic]
+
+    def __init__(
+        self,
+        transactional_id: str = "",
+        group_id: str = "",
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        generation_id: int = -1,
+        member_id: str = "",
+        group_instance_id: str | None = None,
+        topics: list[TxnOffsetCommitRequestTopic] = NEW_LIST,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self.group_id = group_id
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.generation_id = generation_id
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitResponsePartition(MessageStruct):
     """TxnOffsetCommitResponsePartition of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    __slots__ = ("partition_index", "error_code")
+    partition_index: int
+    error_code: int
+
+    def __init__(self, partition_index: int = 0, error_code: int = 0) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitResponseTopic(MessageStruct):
     """TxnOffsetCommitResponseTopic of Kafka."""
 
-    name: str = ""
-    partitions: list[TxnOffsetCommitResponsePartition] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[TxnOffsetCommitResponsePartition]
+
+    def __init__(
+        self, name: str = "", partitions: list[TxnOffsetCommitResponsePartition] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class TxnOffsetCommitResponse(MessageStruct):
     """TxnOffsetCommitResponse of Kafka."""
 
-    throttle_time_ms: int = 0
-    topics: list[TxnOffsetCommitResponseTopic] = field(default_factory=list)
+    __slots__ = ("throttle_time_ms", "topics")
+    throttle_time_ms: int
+    topics: list[TxnOffsetCommitResponseTopic]
+
+    def __init__(
+        self, throttle_time_ms: int = 0, topics: list[TxnOffsetCommitResponseTopic] = NEW_LIST
+    ) -> None:
+        self.throttle_time_ms = throttle_time_ms
+        self.topics = [] if topics is NEW_LIST else topics
 
 
 def _read_txn_offset_commit_request_partition(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from purgatory_broker._wire.api_messages import ApiMessages, MessageStruct, NamedTopic
+from purgatory_broker._wire.api_messages import NEW_LIST, ApiMessages, MessageStruct, NamedTopic
 from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer
 
@@ -19,61 +18,107 @@ _Q = struct.Struct(">q")
 _QHT = struct.Struct(">qh?")
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WritableTxnMarkerTopic(MessageStruct):
     """WritableTxnMarkerTopic of Kafka."""
 
-    name: str = ""
-    partition_indexes: list[int] = field(default_factory=list)
+    __slots__ = ("name", "partition_indexes")
+    name: str
+    partition_indexes: list[int]
+
+    def __init__(self, name: str = "", partition_indexes: list[int] = NEW_LIST) -> None:
+        self.name = name
+        self.partition_indexes = [] if partition_indexes is NEW_LIST else partition_indexes
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WritableTxnMarker(MessageStruct):
     """WritableTxnMarker of Kafka."""
 
-    producer_id: int = 0
-    producer_epoch: int = 0
-    transaction_result: bool = False
-    topics: list[WritableTxnMarkerTopic] = field(default_factory=list)
-    coordinator_epoch: int = 0
+    __slots__ = (
+        "producer_id",
+        "producer_epoch",
+        "transaction_result",
+        "topics",
+        "coordinator_epoch",
+    )
+    producer_id: int
+    producer_epoch: int
+    transaction_result: bool
+    topics: list[WritableTxnMarkerTopic]
+    coordinator_epoch: int
+
+    def __init__(
+        self,
+        producer_id: int = 0,
+        producer_epoch: int = 0,
+        transaction_result: bool = False,
+        topics: list[WritableTxnMarkerTopic] = NEW_LIST,
+        coordinator_epoch: int = 0,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.transaction_result = transaction_result
+        self.topics = [] if topics is NEW_LIST else topics
+        self.coordinator_epoch = coordinator_epoch
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WriteTxnMarkersRequest(MessageStruct):
     """WriteTxnMarkersRequest of Kafka."""
 
-    markers: list[WritableTxnMarker] = field(default_factory=list)
+    __slots__ = ("markers",)
+    markers: list[WritableTxnMarker]
+
+    def __init__(self, markers: list[WritableTxnMarker] = NEW_LIST) -> None:
+        self.markers = [] if markers is NEW_LIST else markers
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WritableTxnMarkerPartitionResult(MessageStruct):
     """WritableTxnMarkerPartitionResult of Kafka."""
 
-    partition_index: int = 0
-    error_code: int = 0
+    __slots__ = ("partition_index", "error_code")
+    partition_index: int
+    error_code: int
+
+    def __init__(self, partition_index: int = 0, error_code: int = 0) -> None:
+        self.partition_index = partition_index
+        self.error_code = error_code
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WritableTxnMarkerTopicResult(MessageStruct):
     """WritableTxnMarkerTopicResult of Kafka."""
 
-    name: str = ""
-    partitions: list[WritableTxnMarkerPartitionResult] = field(default_factory=list)
+    __slots__ = ("name", "partitions")
+    name: str
+    partitions: list[WritableTxnMarkerPartitionResult]
+
+    def __init__(
+        self, name: str = "", partitions: list[WritableTxnMarkerPartitionResult] = NEW_LIST
+    ) -> None:
+        self.name = name
+        self.partitions = [] if partitions is NEW_LIST else partitions
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WritableTxnMarkerResult(MessageStruct):
     """WritableTxnMarkerResult of Kafka."""
 
-    producer_id: int = 0
-    topics: list[WritableTxnMarkerTopicResult] = field(default_factory=list)
+    __slots__ = ("producer_id", "topics")
+    producer_id: int
+    topics: list[WritableTxnMarkerTopicResult]
+
+    def __init__(
+        self, producer_id: int = 0, topics: list[WritableTxnMarkerTopicResult] = NEW_LIST
+    ) -> None:
+        self.producer_id = producer_id
+        self.topics = [] if topics is NEW_LIST else topics
 
 
-@dataclass(slots=True, eq=False, repr=False, match_args=False)
 class WriteTxnMarkersResponse(MessageStruct):
     """WriteTxnMarkersResponse of Kafka."""
 
-    markers: list[WritableTxnMarkerResult] = field(default_factory=list)
+    __slots__ = ("markers",)
+    markers: list[WritableTxnMarkerResult]
+
+    def __init__(self, markers: list[WritableTxnMarkerResult] = NEW_LIST) -> None:
+        self.markers = [] if markers is NEW_LIST else markers
 
 
 def _read_writable_txn_marker_topic(reader: Reader, version: int) -> WritableTxnMarkerTopic:
