@@ -11,7 +11,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from purgatory_spark._rows.schema import EVENT_COLUMNS, OUTCOME_COLUMNS, REQUEST_COLUMNS, Column
+from purgatory_spark._rows.trace_columns import (
+    EVENT_COLUMNS,
+    OUTCOME_COLUMNS,
+    REQUEST_COLUMNS,
+    Column,
+)
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "trace_tables.md"
 BEGIN = "<!-- These tables are made by tools/trace_page.py. -->\n"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from purgatory_spark._analysis.answer_times import AnswerTimes
 from purgatory_spark._analysis.cut_off import CutOff, censoring_of, find_cut_off, timeouts_in_use
-from purgatory_spark._analysis.wait_buckets import bucket_number
+from purgatory_spark._analysis.wait_scale import bucket_number
 
 #: Times in ms, the requests answered and those given up then, and what lifelines 0.30.3 has for
 #: each time: `KaplanMeierFitter().fit(times, is_answered)`, its estimate and interval of 95 %.

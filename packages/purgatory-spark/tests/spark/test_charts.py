@@ -23,7 +23,7 @@ from purgatory_spark._analysis.time_charts import (
     pending_over_time,
     waits_over_time,
 )
-from purgatory_spark._analysis.wait_buckets import BINS_PER_DECADE
+from purgatory_spark._analysis.wait_scale import BINS_PER_DECADE
 
 NOON = datetime(2022, 8, 22, 12)
 

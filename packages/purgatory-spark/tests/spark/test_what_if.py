@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.what_if import pending_rise, suggest_timeouts, what_if
+from purgatory_spark._analysis.timeout_trials import pending_rise
+from purgatory_spark._analysis.what_if import suggest_timeouts, what_if
 from purgatory_spark._outcomes.batch import satisfactions
 from purgatory_spark._outcomes.replay import replay
 from purgatory_spark._traces.workload import Workload

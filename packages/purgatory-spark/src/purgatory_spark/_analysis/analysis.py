@@ -19,7 +19,8 @@ from purgatory_spark._analysis.contributors import find_contributors
 from purgatory_spark._analysis.cut_off import find_cut_off, timeouts_in_use
 from purgatory_spark._analysis.replay_folder import ReplayFolder, label_replays
 from purgatory_spark._analysis.time_bins import TimeBins
-from purgatory_spark._analysis.what_if import SUGGESTED_QUANTILES, timeouts_for, what_if
+from purgatory_spark._analysis.timeout_trials import SUGGESTED_QUANTILES, timeouts_for
+from purgatory_spark._analysis.what_if import what_if
 from purgatory_spark._outcomes.batch import trace_satisfactions
 from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json

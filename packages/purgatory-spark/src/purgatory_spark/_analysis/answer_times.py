@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from purgatory_spark._analysis.wait_buckets import bucket_number
+from purgatory_spark._analysis.wait_scale import bucket_number
 from purgatory_spark._spark.arrays import Floats, Ints
 
 #: A first bucket, and the one after the last.

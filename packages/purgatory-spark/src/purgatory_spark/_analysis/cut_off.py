@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from purgatory_spark._analysis.answer_times import AnswerTimes, Buckets
-from purgatory_spark._analysis.wait_buckets import BUCKETS_PER_DECADE, bucket_number
+from purgatory_spark._analysis.wait_scale import BUCKETS_PER_DECADE, bucket_number
 from purgatory_spark._rows.mapping import TableMapping
 
 #: A log may write a timeout of 2 s as 2.000 to 2.023 s: buckets reach so far together.

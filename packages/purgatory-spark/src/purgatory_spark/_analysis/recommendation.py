@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from purgatory_spark._analysis.answer_times import AnswerTimes, Unanswered
 from purgatory_spark._analysis.cut_off import Censoring
-from purgatory_spark._analysis.small_tables import WhatIfRow
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
+
+if TYPE_CHECKING:
+    from purgatory_spark._analysis.small_tables import WhatIfRow
 
 #: The share of the answers that a recommended timeout keeps: the first one for which there are
 #: enough answers. A timeout that loses none of n answers loses up to 3/n of all with a confidence

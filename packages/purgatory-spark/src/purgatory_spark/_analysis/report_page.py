@@ -27,7 +27,7 @@ from purgatory_spark._analysis.palette import variables
 from purgatory_spark._analysis.report_tables import Table
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._analysis.units import format_ms, format_share, unbroken
-from purgatory_spark._analysis.wait_buckets import BINS_PER_DECADE
+from purgatory_spark._analysis.wait_scale import BINS_PER_DECADE
 
 Row = dict[str, Any]
 

@@ -8,35 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-#: Bins of a histogram of waits in each factor of ten.
-BINS_PER_DECADE = 20
-#: Buckets in each of these bins. The waits in a bucket differ by at most 0.24 %.
-_BUCKETS_PER_BIN = 50
-BUCKETS_PER_DECADE = BINS_PER_DECADE * _BUCKETS_PER_BIN
-
-#: Shorter waits are in this one's bucket: it is the resolution of traces.
-_SHORTEST_US = 1
+from purgatory_spark._analysis.wait_scale import (
+    BINS_PER_DECADE,
+    BUCKETS_PER_BIN,
+    BUCKETS_PER_DECADE,
+    SHORTEST_US,
+)
 
 
 def bucket_of(wait_us: Column) -> Column:
     """Return the bucket of each wait, a whole number, larger for longer waits; null for null."""
-    wait_ms = F.when(wait_us > _SHORTEST_US, wait_us).otherwise(F.lit(_SHORTEST_US)) / 1000
+    wait_ms = F.when(wait_us > SHORTEST_US, wait_us).otherwise(F.lit(SHORTEST_US)) / 1000
     bucket = F.floor(F.log10(wait_ms) * BUCKETS_PER_DECADE)
     return F.when(wait_us.isNotNull(), bucket).cast("int")
 
 
-def bucket_number(wait_ms: float) -> int:
-    """Return the bucket of a wait, as `bucket_of` does."""
-    return int(np.floor(np.log10(max(wait_ms, _SHORTEST_US / 1000)) * BUCKETS_PER_DECADE))
-
-
 def bin_of(bucket: Column) -> Column:
     """Return the bin of each bucket: bin i begins at 10**(i/20) ms."""
-    return F.floor(bucket / F.lit(_BUCKETS_PER_BIN))
+    return F.floor(bucket / F.lit(BUCKETS_PER_BIN))
 
 
 def bin_start_ms(number: Column) -> Column:

@@ -23,14 +23,15 @@ from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.import_options import IMPORT_OPTIONS, ImportOptions
 from purgatory_spark._cli.options import Force, LocalPaths, Timeouts, count, print_made
-from purgatory_spark._cli.traces import IMPORT_OPTIONS, ImportOptions
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import OutputExistsError, output_folder
 from purgatory_spark._run import RunPlan, print_findings, print_summary, run
 from purgatory_spark._spark.job_progress import step
+from purgatory_spark._traces.import_settings import ImportSettings
 from purgatory_spark._traces.trace_folder import TraceFolder
-from purgatory_spark._traces.trace_reader import ImportSettings, check_source
+from purgatory_spark._traces.trace_reader import check_source
 from purgatory_spark._traces.workload import CASES, Workload
 from request_purgatory.errors import InvalidArgumentError
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -16,24 +15,19 @@ from purgatory_command_line.settings_options import FieldsOf, Given
 from purgatory_spark._analysis.replay_folder import replay_trace
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
+from purgatory_spark._cli.import_options import ImportOptions
 from purgatory_spark._cli.options import (
     Count,
     Force,
-    column_mapping,
-    comma_separated,
     count,
     print_made,
 )
-from purgatory_spark._importers.spans import KEY_KINDS
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import output_folder
-from purgatory_spark._rows.checks import TIME_UNITS
-from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._run import RunPlan, print_replay_rate, print_row_counts
 from purgatory_spark._spark.job_progress import step
-from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
-from purgatory_spark._traces.trace_reader import FORMATS, ImportSettings, check_source
+from purgatory_spark._traces.trace_reader import check_source
 from purgatory_spark._traces.workload import CASES, Workload
 from request_purgatory.errors import InvalidArgumentError
 
@@ -46,44 +40,6 @@ PurgatoryOptions = Annotated[
 ]
 
 
-def _marks(_type: Any, tokens: Sequence[Any]) -> tuple[Mark, ...]:
-    return tuple(Mark.parse(token.value) for token in tokens)
-
-
-#: The names of the options whose settings have others.
-IMPORT_OPTIONS = {"columns": "map", "event_columns": "map_events", "marks": "mark"}
-#: The options of reading a trace.
-ImportOptions = Annotated[
-    ImportSettings,
-    FieldsOf(
-        ImportSettings,
-        "Import",
-        changes={
-            "format": Parameter(choices=FORMATS),
-            "columns": Annotated[
-                list[str],
-                Parameter(name="--map", converter=column_mapping, metavar="FIELD=COLUMN"),
-            ],
-            "event_columns": Annotated[
-                list[str],
-                Parameter(name="--map-events", converter=column_mapping, metavar="FIELD=COLUMN"),
-            ],
-            "events": Parameter(metavar="TABLE"),
-            "status": Parameter(metavar="COLUMN"),
-            "unanswered": Annotated[
-                str, Parameter(converter=comma_separated, metavar="VALUE,VALUE,...")
-            ],
-            "log_format": Parameter(metavar="FORMAT"),
-            "where": Parameter(metavar="CONDITION"),
-            "time_unit": Parameter(choices=tuple(TIME_UNITS)),
-            "aggregate": Parameter(choices=AGGREGATES),
-            "keys": Parameter(choices=KEY_KINDS),
-            "marks": Annotated[
-                list[str], Parameter(name="--mark", converter=_marks, metavar="TIME[=LABEL]")
-            ],
-        },
-    ),
-]
 _MemoryOptions = Annotated[
     Given,
     FieldsOf(

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows.chains import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.checks import accepted_rows, rejected_rows
 from purgatory_spark._rows.mapped_rows import (
     event_columns,
@@ -18,9 +19,9 @@ from purgatory_spark._rows.mapped_rows import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeated_hours import is_of_repeated_hour
-from purgatory_spark._rows.repeats import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._spark.files import RAW, SOURCE, require_columns, with_nested
+from purgatory_spark._spark.file_columns import with_nested
+from purgatory_spark._spark.files import RAW, SOURCE, require_columns
 
 _ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
 

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.spans import ROOT, spans_trace
 from purgatory_spark._importers.table_source import TableSource, load_json
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, file_name
+from purgatory_spark._spark.file_columns import file_name
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 
 #: The names of a span's fields in OTLP, by field of the span import.
 _NAMES: Mapping[str, str] = {

@@ -10,6 +10,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows.chains import flag_repeated, mark_chains
 from purgatory_spark._rows.checks import (
     REASON,
     accepted_rows,
@@ -18,7 +19,6 @@ from purgatory_spark._rows.checks import (
     rejected_rows,
     request_checks,
 )
-from purgatory_spark._rows.repeats import flag_repeated, mark_chains
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require, with_passed
 from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE
 from purgatory_spark._spark.parquet_files import read_parquet

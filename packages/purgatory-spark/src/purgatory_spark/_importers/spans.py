@@ -27,7 +27,6 @@ COLUMNS: Mapping[str, str] = {
 #: `parent_id` of spans without a parent.
 ROOT = "root"
 
-KEY_KINDS = ("children", "operations")
 
 _ENDS = {
     "children": "its child spans",

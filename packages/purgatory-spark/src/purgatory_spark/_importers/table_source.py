@@ -14,8 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header, read_csv_rows
+from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header
+from purgatory_spark._spark.csv_reader import read_csv_rows
 from purgatory_spark._spark.damage import innermost_cause
+from purgatory_spark._spark.file_columns import file_name, file_position, with_nested
 from purgatory_spark._spark.files import (
     CORRUPT,
     JSON_OPTIONS,
@@ -25,13 +27,10 @@ from purgatory_spark._spark.files import (
     SOURCE,
     SUFFIXES,
     file_format,
-    file_name,
-    file_position,
     quote_column,
     require_columns,
     spark_read_path,
     trace_files,
-    with_nested,
 )
 from purgatory_spark._spark.parquet_files import parquet_schema, read_parquet_rows
 from purgatory_spark._spark.schemas import text_schema

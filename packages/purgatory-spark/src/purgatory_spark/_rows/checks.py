@@ -14,6 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentati
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
+from purgatory_spark._rows.times import MAX_DURATION_MS, US_PER_UNIT
+from purgatory_spark._rows.times import MAX_TIME_US as MAX_TIME_US
+from purgatory_spark._rows.times import MIN_TIME_US as MIN_TIME_US
+from purgatory_spark._rows.times import TIME_UNITS as TIME_UNITS
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, quote_column
 
 Check = tuple[str, Column]
@@ -21,22 +25,11 @@ Check = tuple[str, Column]
 #: The reason for a rejection, null for good rows.
 REASON = "_purgatory_reason"
 
-_US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
-TIME_UNITS = ("iso", *_US_PER_UNIT)
-
-#: Accepted times, in microseconds since the epoch: the years 1900 to 2199. Others are mistakes,
-#: most often of the unit. Their deadlines may exceed the range of timestamps in Python or Spark.
-MIN_TIME_US = -2_208_988_800_000_000
-MAX_TIME_US = 7_258_118_400_000_000 - 1
-
 #: A date, or a date and a time, that ends without a zone.
 _ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
 
 #: Types of times without a zone.
 _LOCAL = ("timestamp_ntz", "date")
-
-#: Longer durations, in ms, would overflow 64-bit microseconds.
-_MAX_DURATION_MS = 1e15
 
 
 def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
@@ -130,7 +123,7 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
             text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")
         ).try_cast("bigint")
     else:
-        scale = F.lit(int(_US_PER_UNIT[unit])).cast("decimal(10,0)")
+        scale = F.lit(int(US_PER_UNIT[unit])).cast("decimal(10,0)")
         number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
     return F.coalesce(number, moment)
 
@@ -182,7 +175,7 @@ def add_ms(time_us: Column, duration_ms: Column) -> Column:
 
     Returns microseconds, rounded up; null for a duration that is null, no number or too long.
     """
-    duration_us = F.when(F.abs(duration_ms) < _MAX_DURATION_MS, F.ceil(duration_ms * 1000))
+    duration_us = F.when(F.abs(duration_ms) < MAX_DURATION_MS, F.ceil(duration_ms * 1000))
     return F.try_add(time_us, duration_us)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
-from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
+from purgatory_spark._rows.times import MAX_TIME_US, MIN_TIME_US
+from purgatory_spark._rows.trace_columns import AGGREGATES, NOT_NULL, QUANTIFIERS
 from purgatory_spark._spark.arrays import Bools, Floats, Ints
 
 #: A reason, and whether each row is rejected for it.

@@ -9,8 +9,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from purgatory_spark._errors import TraceFormatError, require_one_of
-from purgatory_spark._rows.checks import TIME_UNITS
-from purgatory_spark._rows.schema import AGGREGATES, EVENTS, IDENTITY, MAX_TIMEOUT_MS, REQUESTS
+from purgatory_spark._rows.times import TIME_UNITS
+from purgatory_spark._rows.trace_columns import (
+    AGGREGATES,
+    EVENT_COLUMNS,
+    IDENTITY,
+    MAX_TIMEOUT_MS,
+    REQUEST_COLUMNS,
+)
 from request_purgatory.errors import InvalidArgumentError
 
 #: Fields of a request that a mapping may name. `arrived_at` is required.
@@ -20,12 +26,14 @@ REQUEST_FIELDS = (
     "ended_at",
     "service_ms",
     "service_s",
-    *[name for name in REQUESTS.names if name not in (*IDENTITY, "arrived_at")],
+    *[each.name for each in REQUEST_COLUMNS if each.name not in (*IDENTITY, "arrived_at")],
 )
 #: Fields with the time from a request's arrival to its end.
 SERVICE_FIELDS = ("service_ms", "service_s")
 #: Fields of an event, in a table of its own. `key` and `occurred_at` are required.
-EVENT_FIELDS = tuple(EVENTS.names)
+EVENT_FIELDS = tuple(column.name for column in EVENT_COLUMNS)
+
+KEY_KINDS = ("children", "operations")
 
 _QUANTIFIER = re.compile("all|any|[1-9][0-9]*")
 
@@ -50,7 +58,7 @@ class TableMapping:
         unanswered: The values of that column of requests that were given up without an answer. The
             end of such a request is its timeout and no event; a duration that is null or negative
             is not known.
-        time_unit: Unit of numeric times, one of `checks.TIME_UNITS`.
+        time_unit: Unit of numeric times, one of `times.TIME_UNITS`.
         time_zone: The zone of timestamps without one.
         timeout_ms: Timeout of every request, unless a column has it.
         aggregate: The aggregate of every request, unless a column has it.

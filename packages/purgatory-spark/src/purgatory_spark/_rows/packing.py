@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._rows.schema import ARROW_SCHEMAS, PASSED, TABLES
+from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS, PASSED, TABLES
 from purgatory_spark._spark.arrays import Ints, Words, one_chunk
 
 #: The rows that Spark moves.

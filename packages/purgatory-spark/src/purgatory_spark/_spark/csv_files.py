@@ -1,31 +1,18 @@
-"""Read CSV files: their header, their newlines within quotes, and their rows as text."""
+"""CSV files: their header, their newlines within quotes, and their rows as text."""
 
 from __future__ import annotations
 
 import csv
 import zlib
-from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._spark.files import (
-    CORRUPT,
-    OPENERS,
-    RAW,
-    file_name,
-    file_position,
-    require_columns,
-    spark_read_path,
-)
-from purgatory_spark._spark.schemas import text_schema
+from purgatory_spark._spark.files import CORRUPT, OPENERS
 
 #: Options of Spark's CSV readers.
 CSV_OPTIONS: Mapping[str, Any] = {
@@ -44,7 +31,7 @@ _CHUNK_BYTES = 4 * 2**20
 
 
 @contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
+def damage_named(file: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, zlib.error, csv.Error) as error:
@@ -56,7 +43,7 @@ def csv_rows(file: Path) -> Generator[list[str], None, None]:
     # "utf-8-sig" accepts a byte order mark, and the csv module needs newline="". Bytes that are
     # not UTF-8 are replaced here as Spark replaces them; only in the header they are an error.
     options = {"encoding": "utf-8-sig", "errors": "replace", "newline": ""}
-    with _damage_named(file), OPENERS.get(file.suffix, open)(file, "rt", **options) as text:
+    with damage_named(file), OPENERS.get(file.suffix, open)(file, "rt", **options) as text:
         yield from (row for row in csv.reader(text) if "".join(row).strip() or len(row) > 1)
 
 
@@ -78,46 +65,6 @@ def csv_header(file: Path) -> list[str]:
     return names
 
 
-def read_csv_rows(spark: SparkSession, files: list[Path], required: list[str]) -> DataFrame:
-    """Read the `required` columns of CSV files, as `table_source.read_rows` does."""
-    # Files of one folder may have their columns in different orders. Spark would use the order of
-    # the first file for all.
-    by_header: dict[tuple[tuple[str, ...], bool], list[Path]] = defaultdict(list)
-    for file in files:
-        names = csv_header(file)
-        require_columns(file, names, required)
-        by_header[tuple(names), has_quoted_newline(file)].append(file)
-    return reduce(
-        DataFrame.unionByName,
-        [
-            _read_csv(spark, group, names, required, multi_line=multi_line)
-            for (names, multi_line), group in by_header.items()
-        ],
-    )
-
-
-def _read_csv(
-    spark: SparkSession,
-    files: list[Path],
-    names: tuple[str, ...],
-    required: list[str],
-    *,
-    multi_line: bool,
-) -> DataFrame:
-    # The columns are read under generated names. The file's own may differ by case only, which
-    # Spark can't distinguish, or have characters that it can't parse.
-    plain = [f"c{number}" for number in range(len(names))]
-    options = {**CSV_OPTIONS, "multiLine": multi_line}
-    reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**options)
-    rows = reader.csv([spark_read_path(file) for file in files])
-    whole = F.to_json(
-        F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
-    )
-    wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
-    raw = F.coalesce(CORRUPT, whole).alias(RAW)
-    return rows.select(*wanted, file_name(), file_position(), raw, CORRUPT)
-
-
 def has_quoted_newline(file: Path) -> bool:
     """Return whether fields of a CSV file have newlines, by the quotes before each newline.
 
@@ -128,7 +75,7 @@ def has_quoted_newline(file: Path) -> bool:
     """
     is_open = is_found = False
     carry = b"\n"
-    with _damage_named(file), OPENERS.get(file.suffix, open)(file, "rb") as content:
+    with damage_named(file), OPENERS.get(file.suffix, open)(file, "rb") as content:
         while carry:
             chunk = content.read(_CHUNK_BYTES)
             text = carry + (chunk or b"\n")

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.file_columns import file_name, file_position, with_nested
 from purgatory_spark._spark.files import (
     CORRUPT,
     JSON_ZONE,
@@ -23,13 +24,10 @@ from purgatory_spark._spark.files import (
     POSITION,
     RAW,
     SOURCE,
-    file_name,
-    file_position,
     quote_column,
     require_columns,
     spark_read_path,
     spark_write_path,
-    with_nested,
 )
 
 

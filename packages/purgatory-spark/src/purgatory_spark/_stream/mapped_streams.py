@@ -22,7 +22,8 @@ from purgatory_spark._rows.mapped_rows import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns, with_nested
+from purgatory_spark._spark.file_columns import with_nested
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns
 
 
 def map_streams(

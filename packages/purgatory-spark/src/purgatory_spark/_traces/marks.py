@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F  # noqa: N812
-
-from purgatory_spark._importers.imported_trace import ImportedTrace
 from request_purgatory.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from purgatory_spark._importers.imported_trace import ImportedTrace
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ def known_incidents(source: Path | str, trace: ImportedTrace) -> list[Mark]:
     marks = [mark for part, mark in _KNOWN_INCIDENTS.items() if part in name]
     if not marks:
         return []
-    arrived_us = F.unix_micros("arrived_at")
-    span = trace.requests.agg(F.min(arrived_us), F.max(arrived_us)).first()
+    span = trace.requests.selectExpr(
+        "MIN(UNIX_MICROS(arrived_at))", "MAX(UNIX_MICROS(arrived_at))"
+    ).first()
     if span is None or span[0] is None:
         return []
     return [mark for mark in marks if span[0] <= mark.at.timestamp() * 1_000_000 <= span[1]]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.likely_columns import likely_options
-from purgatory_spark._importers.log_lines import log_columns
+from purgatory_spark._importers.log_formats import log_columns
 from purgatory_spark._traces.trace_reader import ImportSettings, check_source
 from tests.spark.trace_folders import NOON, imported_rows, write_lines
 
