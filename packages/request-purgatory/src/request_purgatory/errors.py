@@ -73,6 +73,15 @@ def type_name(value: object) -> str:
     return _get_name(type(value))
 
 
+def unhashable(name: str, key: object, error: BaseException) -> BaseException:
+    """Return an InvalidArgumentError in place of the TypeError of a key's hash; else the error."""
+    if type(error) is not TypeError:
+        return error
+    refusal = InvalidArgumentError(name, "hashable", key)
+    refusal.__cause__ = error
+    return refusal
+
+
 def require_type(name: str, value: object, kind: type) -> None:
     """Raise TypeError as the compiled build does before a call."""
     if not isinstance(value, kind):
@@ -164,7 +173,7 @@ class OperationCancelledError(PurgatoryError, RuntimeError):
 
     Attributes:
         name: The purgatory's name.
-        operation: The operation.
+        operation: The operation; None in a copy that was pickled, as operations can't be.
     """
 
     def __init__(self, name: str, operation: object) -> None:
@@ -172,8 +181,11 @@ class OperationCancelledError(PurgatoryError, RuntimeError):
         self.name = name
         self.operation = operation
 
-    def __reduce__(self) -> tuple[type[OperationCancelledError], tuple[str, object]]:
-        return type(self), (self.name, self.operation)
+    def __reduce__(
+        self,
+    ) -> tuple[type[OperationCancelledError], tuple[str, None], dict[str, tuple[object, ...]]]:
+        # The message still has the operation's `repr`.
+        return type(self), (self.name, None), {"args": self.args}
 
 
 class TimerClosedError(PurgatoryError, RuntimeError):

@@ -27,7 +27,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from request_purgatory.clock import ManualClock
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
-from request_purgatory.purgatory.hold import timeout_to_ms
+from request_purgatory.purgatory.hold import span_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 from request_purgatory.timer.timer import SystemTimer
@@ -141,7 +141,7 @@ class ManualPurgatory(DelayedOperationPurgatory):
         """
         if self.is_closed:
             raise PurgatoryClosedError(self.name)
-        end_ms = self.clock.now_ms + timeout_to_ms(seconds, "seconds")
+        end_ms = self.clock.now_ms + span_to_ms(seconds, "seconds")
         leaving: BaseException | None = None
         with self._step(on_any_thread=True):
             while not self.is_closed:

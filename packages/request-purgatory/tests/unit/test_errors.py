@@ -19,13 +19,14 @@ from request_purgatory import (
     TaskInUseError,
     TimerClosedError,
 )
+from tests.support.requests import Request
 
 EXAMPLES = [
     InvalidArgumentError("tick_ms", "at least 1", 0),
     TaskInUseError("in use"),
     TimerClosedError("orders"),
     PurgatoryClosedError("orders"),
-    OperationCancelledError("orders", "an operation"),
+    OperationCancelledError("orders", None),
     NotInitializedError("Request"),
     NotCompletedError("Request"),
     NotificationLoopError("Request.try_complete", 1000),
@@ -72,6 +73,14 @@ def test_cancelled_error_names_the_purgatory_and_the_operation() -> None:
     error = OperationCancelledError("orders", "an operation")
     assert str(error) == "purgatory 'orders': 'an operation' was cancelled"
     assert (error.name, error.operation) == ("orders", "an operation")
+
+
+def test_cancelled_error_is_pickled_without_its_operation() -> None:
+    error = OperationCancelledError("orders", Request())
+    arrived = pickle.loads(pickle.dumps(error))
+    assert str(arrived) == str(error)
+    assert "<Request timeout_ms=1000 pending> was cancelled" in str(arrived)
+    assert (arrived.name, arrived.operation) == ("orders", None)
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)

@@ -12,7 +12,7 @@ from typing import Any
 from request_purgatory._native import linked_list, loops
 from request_purgatory.aio.hold import MAX_ATTEMPTS, HoldFuture
 from request_purgatory.aio.loop_clock import running_loop
-from request_purgatory.purgatory.core import PurgatoryCore, checked_keys
+from request_purgatory.purgatory.core import PurgatoryCore, checked_keys, unique
 from request_purgatory.purgatory.hold import new_hold, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.timer import SystemTimer
@@ -81,12 +81,18 @@ class Alarm:
         keys: Iterable[Hashable],
         until: Callable[[], object],
         timeout: float | timedelta | None,
+        deadline: float | None,
         not_yet: object,
     ) -> HoldFuture[Any]:
         """As `HoldsRequests.hold`; the caller has asked `is_open`."""
         keys = unique_keys(keys)
+        timeout_ms = (
+            timeout_to_ms(timeout)
+            if deadline is None
+            else self._core._remaining_ms(timeout, deadline)
+        )
         future: HoldFuture[Any] = loops.call_with(HoldFuture, self._named)
-        self.enter(new_hold(until, timeout_to_ms(timeout), future, not_yet), keys)
+        self.enter(new_hold(until, timeout_ms, future, not_yet), keys)
         return future
 
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:
@@ -198,4 +204,4 @@ class Alarm:
 
 def unique_keys(keys: Iterable[Hashable]) -> list[Hashable]:
     checked = checked_keys("keys", keys)
-    return checked if len(checked) == 1 else list(dict.fromkeys(checked))
+    return checked if len(checked) == 1 else unique(checked)

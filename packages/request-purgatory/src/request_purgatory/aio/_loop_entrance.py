@@ -29,10 +29,11 @@ class LoopEntrance:
         *,
         until: Callable[[], T | Literal[False] | None],
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
         not_yet: object = ...,
     ) -> asyncio.Future[T]:
         """As `HoldsRequests.hold`."""
-        return self._opened().hold(keys, until, timeout, not_yet)
+        return self._opened().hold(keys, until, timeout, deadline, not_yet)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, watch_keys: Iterable[Hashable]

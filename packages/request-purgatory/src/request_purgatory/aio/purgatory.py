@@ -191,11 +191,17 @@ class Purgatory(LoopEntrance, Forkable):
         *,
         quorum: int | None = None,
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
     ) -> asyncio.Future[Quorum]:
         """As `HoldsRequests.gather`."""
         alarm = self._here()
+        timeout_ms = (
+            timeout_to_ms(timeout)
+            if deadline is None
+            else self._entered()._remaining_ms(timeout, deadline)
+        )
         future: HoldFuture[Quorum] = HoldFuture(loop=self._loop)
-        operation = QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future)
+        operation = QuorumOperation(tuple(futures), quorum, timeout_ms, future)
         operation.watch_in(self._entered())
         if not future.done():
             alarm.set_first_for(operation)

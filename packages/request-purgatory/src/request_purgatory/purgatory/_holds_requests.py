@@ -26,6 +26,7 @@ class HoldsRequests(Protocol):
         *,
         until: Callable[[], Any],
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
         not_yet: object = ...,
     ) -> Any:
         """Wait for a condition without a subclass.
@@ -37,8 +38,12 @@ class HoldsRequests(Protocol):
         Args:
             keys: One or more watch keys.
             until: The condition. On an event loop it must not block.
-            timeout: Seconds or a timedelta, not negative, rounded up to whole milliseconds. None
-                waits without a limit.
+            timeout: Seconds or a timedelta, rounded up to whole milliseconds. What is 0 or negative
+                expires at once, unless the first look finds an answer. None or infinity waits
+                without a limit.
+            deadline: In place of `timeout`, the moment in seconds on the purgatory's clock:
+                `time.monotonic()`, or `loop.time()` of an event loop. One that has passed expires
+                at once.
             not_yet: The only value, by identity, that means that there is no answer yet. With
                 `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
 
@@ -48,8 +53,8 @@ class HoldsRequests(Protocol):
             the purgatory was closed.
 
         Raises:
-            InvalidArgumentError: There is no key, `until` is not callable, or the timeout is
-                negative or not a finite number.
+            InvalidArgumentError: There is no key, or one that can't be hashed; `until` is not
+                callable; the timeout or deadline is no number, or both are given.
             PurgatoryClosedError: The purgatory is closed.
             RuntimeError: The block of an event loop's purgatory was not entered, or on another loop
                 or thread.
@@ -61,6 +66,7 @@ class HoldsRequests(Protocol):
         *,
         quorum: int | None = None,
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
     ) -> Any:
         """Wait until a quorum of futures has succeeded.
 
@@ -72,6 +78,7 @@ class HoldsRequests(Protocol):
                 futures and tasks of that loop.
             quorum: The number of futures that have to succeed; all of them unless given.
             timeout: As for `hold`.
+            deadline: As for `hold`.
 
         Returns:
             A future of the Quorum: which futures succeeded, failed and are missing. It raises
@@ -80,7 +87,7 @@ class HoldsRequests(Protocol):
 
         Raises:
             InvalidArgumentError: The quorum is negative or more than there are futures, one is no
-                future, or the timeout is negative or not a finite number.
+                future, the timeout or deadline is no number, or both are given.
             PurgatoryClosedError: The purgatory is closed.
             RuntimeError: As of `hold`.
         """
@@ -96,8 +103,8 @@ class HoldsRequests(Protocol):
             False if the operation has ended.
 
         Raises:
-            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is
-                negative or not a finite number.
+            InvalidArgumentError: The operation belongs to another purgatory, or the timeout is no
+                number.
             NotInitializedError: The operation's class does not call
                 `super().__init__(timeout_ms)`.
             TypeError: `operation` is no DelayedOperation.

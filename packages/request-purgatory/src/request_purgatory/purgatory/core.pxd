@@ -68,6 +68,8 @@ cdef class PurgatoryCore(OperationHost):
     @cython.final
     cdef _abandon(self, DelayedOperation operation, error, bint counted)
 
+    cpdef _remaining_ms(self, timeout, deadline)
+
     @cython.locals(now_ns=longlong, now_ms=longlong, timeout_ms=longlong, was_added=bint)
     cpdef bint renew(self, DelayedOperation operation, timeout) except -1
 

@@ -28,6 +28,7 @@ from request_purgatory.errors import (
     refuse_pickling,
     require_type,
     shown,
+    unhashable,
 )
 from request_purgatory.purgatory import _nested_checks as nested_checks
 from request_purgatory.purgatory._counters import PurgatoryCounters
@@ -35,7 +36,7 @@ from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot, take_snapshot
 from request_purgatory.purgatory._purge_backlog import PurgeBacklog
-from request_purgatory.purgatory.hold import timeout_to_ms
+from request_purgatory.purgatory.hold import deadline_to_ms, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Hook, OperationHost, WatchHook
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer._timer_core import TimerCore
@@ -361,6 +362,11 @@ class PurgatoryCore(OperationHost):
                 raise PurgatoryClosedError(self.name) from None
             return
         raise error
+
+    def _remaining_ms(self, timeout: object, deadline: float) -> int:
+        """Return a deadline on this purgatory's clock as a timeout from now on."""
+        primitives.require_init(self._initialized, self)
+        return deadline_to_ms(timeout, deadline, primitives.ceil_ms(self._clock.read_ns()))
 
     def renew(self, operation: DelayedOperation, timeout: float | timedelta | None) -> bool:
         """As `HoldsRequests.renew`."""
@@ -988,18 +994,36 @@ def both(first: Hook | None, second: Hook) -> Hook:
 
 def checked_keys(name: str, keys: Iterable[Hashable], at_least: int = 1) -> list[Hashable]:
     """Return keys as a list or tuple; InvalidArgumentError if there are too few, or one string."""
-    if isinstance(keys, (str, bytes)):
-        raise InvalidArgumentError(name, "a list of keys, not one string", keys)
-    found = keys if type(keys) is list or type(keys) is tuple else list(keys)
+    if type(keys) is list or type(keys) is tuple:
+        found = keys
+    else:
+        if isinstance(keys, (str, bytes)):
+            raise InvalidArgumentError(name, "a list of keys, not one string", keys)
+        try:
+            each = iter(keys)
+        except TypeError as error:
+            raise InvalidArgumentError(name, "a list of keys", keys) from error
+        found = list(each)
     if len(found) < at_least:
         raise InvalidArgumentError(name, "at least one key", found)
     return found  # type: ignore[return-value]  # A tuple does as well.
 
 
+def unique(keys: Iterable[Hashable]) -> list[Hashable]:
+    """Return keys, each once, in their order; InvalidArgumentError if one is not hashable."""
+    once: dict[Hashable, None] = {}
+    for key in keys:
+        try:
+            once[key] = None
+        except BaseException as error:
+            raise unhashable("keys", key, error)  # noqa: B904 - it has its cause
+    return list(once)
+
+
 def raise_last(call: Callable[[Hashable], object], keys: Iterable[Hashable]) -> None:
     """Call `call` with each key once, then raise the last error of these calls, if any."""
     last: BaseException | None = None
-    for key in dict.fromkeys(keys):
+    for key in unique(keys):
         try:
             call(key)
         except BaseException as error:

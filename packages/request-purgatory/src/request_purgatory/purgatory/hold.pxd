@@ -3,8 +3,13 @@ cimport cython
 from request_purgatory._native cimport hiding, primitives, states
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 
+cdef double _seconds_of(span) except? -1.0
+
 @cython.locals(seconds=double)
 cpdef timeout_to_ms(timeout, name=*)
+
+@cython.locals(seconds=double)
+cpdef span_to_ms(span, name)
 
 
 cdef class FutureOperation(DelayedOperation):

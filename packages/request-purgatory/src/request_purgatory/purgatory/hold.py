@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from collections.abc import Callable
 from datetime import timedelta
 from types import CoroutineType
@@ -38,28 +40,63 @@ class Answerable(Protocol):
         """Cancel a forked child's copy of the future; its callbacks are not called."""
 
 
-def timeout_to_ms(timeout: float | timedelta | None, name: str = "timeout") -> int:
-    """Return whole milliseconds, rounded up; 10,000 years for None. InvalidArgumentError."""
-    if timeout is None:
-        return MAX_DELAY_MS
-    # Compiled, these are C numbers.
-    seconds = -1.0
-    if type(timeout) is float:
-        seconds = timeout
-    elif type(timeout) is int:
-        seconds = primitives.clamp(timeout)
-    elif isinstance(timeout, timedelta):
-        seconds = timeout.total_seconds()
-    elif isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+def _seconds_of(span: object) -> float:
+    """Return a number or timedelta as seconds; NaN for all that is neither."""
+    if type(span) is float:
+        return span
+    if type(span) is int:
+        return primitives.clamp(span)
+    if isinstance(span, timedelta):
+        return span.total_seconds()
+    # NumPy's numbers are Real, and its bool is not.
+    if isinstance(span, numbers.Real) and not isinstance(span, bool):
         try:
-            seconds = float(timeout)
+            return float(span)
         except OverflowError:
             pass
+    return math.nan
+
+
+def timeout_to_ms(timeout: float | timedelta | None, name: str = "timeout") -> int:
+    """Return whole milliseconds, rounded up. InvalidArgumentError.
+
+    10,000 years for None and infinity; 0 for what has passed.
+    """
+    if timeout is None:
+        return MAX_DELAY_MS
+    seconds = _seconds_of(timeout)
+    if 0.0 <= seconds <= primitives.MAX_DELAY_MS / 1000:
+        return primitives.ceil_to_ms(seconds)
+    if seconds < 0.0:
+        return 0
+    if seconds == math.inf:
+        return MAX_DELAY_MS
+    raise InvalidArgumentError(
+        name, "seconds or a timedelta, and at most 10,000 years or infinite", timeout
+    )
+
+
+def span_to_ms(span: float | timedelta, name: str) -> int:
+    """As `timeout_to_ms`, for a span that time is to take: neither negative nor infinite."""
+    seconds = _seconds_of(span)
     if not 0.0 <= seconds <= primitives.MAX_DELAY_MS / 1000:
         raise InvalidArgumentError(
-            name, "seconds or a timedelta, not negative and at most 10,000 years", timeout
+            name, "seconds or a timedelta, not negative and at most 10,000 years", span
         )
     return primitives.ceil_to_ms(seconds)
+
+
+def deadline_to_ms(timeout: object, deadline: float, now_ms: int) -> int:
+    """Return the whole milliseconds from `now_ms` to a deadline; 0 where it has passed.
+
+    InvalidArgumentError where a timeout is given, too.
+    """
+    if timeout is not None:
+        raise InvalidArgumentError("deadline", "None where a timeout is given", deadline)
+    if isinstance(deadline, timedelta):
+        raise InvalidArgumentError("deadline", "a moment in seconds, not a span", deadline)
+    end_ms = timeout_to_ms(deadline, "deadline")
+    return end_ms if end_ms == MAX_DELAY_MS else max(0, end_ms - now_ms)
 
 
 class FutureOperation(DelayedOperation):

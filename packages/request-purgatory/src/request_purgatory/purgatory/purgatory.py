@@ -55,12 +55,16 @@ class DelayedOperationPurgatory(PurgatoryCore):
         *,
         until: Callable[[], T | Literal[False] | None],
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
         not_yet: object = ...,
     ) -> Future[T]:
         """As `HoldsRequests.hold`."""
         keys = checked_keys("keys", keys)
         future: HoldFuture[T] = HoldFuture()
-        operation = new_hold(until, timeout_to_ms(timeout), future, not_yet)
+        timeout_ms = (
+            timeout_to_ms(timeout) if deadline is None else self._remaining_ms(timeout, deadline)
+        )
+        operation = new_hold(until, timeout_ms, future, not_yet)
         self.try_complete_else_watch(operation, keys)
         return future
 
@@ -70,10 +74,14 @@ class DelayedOperationPurgatory(PurgatoryCore):
         *,
         quorum: int | None = None,
         timeout: float | timedelta | None = None,
+        deadline: float | None = None,
     ) -> Future[Quorum]:
         """As `HoldsRequests.gather`."""
+        timeout_ms = (
+            timeout_to_ms(timeout) if deadline is None else self._remaining_ms(timeout, deadline)
+        )
         future: HoldFuture[Quorum] = HoldFuture()
-        QuorumOperation(tuple(futures), quorum, timeout_to_ms(timeout), future).watch_in(self)
+        QuorumOperation(tuple(futures), quorum, timeout_ms, future).watch_in(self)
         return future
 
     def notify(self, key: Hashable) -> None:

@@ -49,6 +49,7 @@ cdef class WatchTable:
     cdef Py_hash_t _mask
 
     cpdef WatchShard shard_of(self, object key)
+    cdef WatchShard _shard_of(self, str name, object key)
     cpdef watch(self, DelayedOperation operation, keys)
     cpdef Py_ssize_t drop_watches(self, DelayedOperation operation) except -1
     cpdef bint is_watched(self, DelayedOperation operation) noexcept

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 
 from request_purgatory._native import primitives, states
 from request_purgatory.error_log import ErrorLog
+from request_purgatory.errors import unhashable
 from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory.operation import DelayedOperation
 
@@ -211,8 +212,16 @@ class WatchTable:
         """Do nothing: compiled, the cyclic collector then does not look into the lists."""
 
     def shard_of(self, key: Hashable) -> WatchShard:
+        return self._shard_of("key", key)
+
+    def _shard_of(self, name: str, key: Hashable) -> WatchShard:
+        """Return the shard of a key, which is or belongs to the argument of this name."""
         shards = self.shards
-        return shards[hash(key) & self._mask]
+        try:
+            hashed = hash(key)
+        except BaseException as error:
+            raise unhashable(name, key, error)  # noqa: B904 - it has its cause
+        return shards[hashed & self._mask]
 
     def watch(
         self, operation: DelayedOperation, keys: list[Hashable] | tuple[Hashable, ...]
@@ -221,7 +230,7 @@ class WatchTable:
         for key in keys:
             if operation._state != states.PENDING:
                 break
-            self.shard_of(key).watch(key, operation)
+            self._shard_of("keys", key).watch(key, operation)
 
     def drop_watches(self, operation: DelayedOperation) -> int:
         """Remove one operation from every watcher list, and return the number of entries."""

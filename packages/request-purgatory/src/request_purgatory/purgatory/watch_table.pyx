@@ -25,10 +25,13 @@ from request_purgatory._native.linked_list cimport (
     set_shard,
 )
 from request_purgatory.error_log import ErrorLog
+from request_purgatory.errors import unhashable
 from request_purgatory.purgatory.operation cimport NODES_INSIDE, DelayedOperation
 from request_purgatory.purgatory._operation_chain cimport OperationChain
 
 cdef extern from "Python.h":
+    # Without an exception handler: -1 is returned where the key raises.
+    Py_hash_t hash_of "PyObject_Hash"(object key) noexcept
     # Macros for a list or a tuple.
     Py_ssize_t PySequence_Fast_GET_SIZE(object sequence) noexcept
     PyObject *PySequence_Fast_GET_ITEM(object sequence, Py_ssize_t index) noexcept
@@ -360,7 +363,14 @@ cdef class WatchTable:
             shard.passed_over = passed_over
 
     cpdef WatchShard shard_of(self, object key):
-        return <WatchShard> self.shards[hash(key) & self._mask]
+        return self._shard_of("key", key)
+
+    cdef WatchShard _shard_of(self, str name, object key):
+        """Return the shard of a key, which is or belongs to the argument of this name."""
+        cdef Py_hash_t hashed = hash_of(key)
+        if hashed == -1:
+            raise unhashable(name, key, primitives.take_error())
+        return <WatchShard> self.shards[hashed & self._mask]
 
     cpdef watch(self, DelayedOperation operation, keys):
         """Watch the operation under each key, until it has ended. Called once for an operation."""
@@ -381,7 +391,7 @@ cdef class WatchTable:
             if index >= PySequence_Fast_GET_SIZE(keys):
                 break  # A key's __hash__ has changed the list of keys.
             key = <object> PySequence_Fast_GET_ITEM(keys, index)
-            shard = self.shard_of(key)
+            shard = self._shard_of("keys", key)
             if index < NODES_INSIDE:
                 (<WatchShard> shard).watch(key, operation, &operation._nodes[index], index + 1)
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import pickle
 import threading
 import weakref
 from typing import Any
@@ -142,7 +141,10 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
             for arguments, message in (
                 ({"keys": []}, "at least one key"),
                 ({"keys": "topic"}, "'topic'"),
-                ({"timeout": -1}, "-1"),
+                ({"keys": None}, "keys must be a list of keys, got None"),
+                ({"keys": [[]]}, r"keys must be hashable, got \[\]"),
+                ({"keys": ["a", []]}, r"keys must be hashable, got \[\]"),
+                ({"deadline": 1}, "deadline must be None where a timeout is given"),
                 ({"timeout": "1"}, "'1'"),
                 ({"timeout": float("nan")}, "nan"),
                 ({"until": 3}, "3"),
@@ -151,9 +153,24 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
                     purgatory.hold(
                         **({"keys": ["a"], "until": Condition(), "timeout": 1} | arguments)
                     )  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="unhashable"):
-                purgatory.hold(["a", []], until=Condition(), timeout=1)
             assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
+
+    play(scenario)
+
+
+def test_deadline_is_a_moment_of_the_loop(play: Scenario) -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        async with opened() as purgatory:
+            begin = loop.time()
+            for seconds in (0.25, 0, -1):
+                for held in (
+                    purgatory.hold(["a"], until=Condition(), deadline=begin + seconds),
+                    purgatory.gather([loop.create_future()], deadline=begin + seconds),
+                ):
+                    with pytest.raises(TimeoutError):
+                        await held
+            assert begin + 0.25 <= loop.time() <= begin + 0.252
 
     play(scenario)
 
@@ -671,15 +688,6 @@ def test_nothing_is_kept_of_a_waiter_that_has_its_answer() -> None:
         asyncio.run(scenario())
     finally:
         gc.enable()
-
-
-def test_error_of_a_cancelled_operation_can_be_pickled() -> None:
-    error = pickle.loads(pickle.dumps(OperationCancelledError("test", "operation")))
-    assert (error.name, error.operation, str(error)) == (
-        "test",
-        "operation",
-        "purgatory 'test': 'operation' was cancelled",
-    )
 
 
 def test_operation_is_discarded_by_its_own_purgatory_only(play: Scenario) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import math
+from concurrent.futures import Future
+from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,10 +17,11 @@ from request_purgatory import (
     ManualClock,
     OperationCancelledError,
     PurgatoryClosedError,
+    SystemTimer,
 )
 from request_purgatory.purgatory.hold import HoldOperation, timeout_to_ms
 from request_purgatory.purgatory.hold_future import HoldFuture
-from tests.support.requests import Fault, fail
+from tests.support.requests import Fault, Request, fail
 from tests.support.thread_group import ThreadGroup
 
 TIME_LIMIT = 20.0
@@ -212,7 +217,7 @@ class Whole(int):
 
 @pytest.mark.parametrize(
     "timeout",
-    [-1, -0.001, float("nan"), float("inf"), 1e306, 10**400, Whole(10**400), Whole(-1), True, "1"],
+    [float("nan"), 1e306, 10**400, Whole(10**400), True, "1", 1j],
     ids=repr,
 )
 def test_timeout_that_is_no_span_of_time_is_refused(
@@ -220,6 +225,83 @@ def test_timeout_that_is_no_span_of_time_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgumentError, match="timeout must be"):
         purgatory.hold(["a"], until=Condition(), timeout=timeout)
+
+
+@pytest.mark.parametrize(
+    "timeout", [-1, -0.001, -math.inf, -(10**400), Whole(-1), timedelta(seconds=-1)], ids=repr
+)
+def test_timeout_that_has_passed_only_looks(
+    purgatory: DelayedOperationPurgatory, timeout: Any
+) -> None:
+    with pytest.raises(TimeoutError, match="did not hold within 0 ms"):
+        result(purgatory.hold(["a"], until=Condition(), timeout=timeout))
+    assert result(purgatory.hold(["a"], until=Condition(1), timeout=timeout)) == 1
+    assert purgatory.metrics().expirations == 1
+
+
+def test_infinite_timeout_waits_without_a_limit(purgatory: DelayedOperationPurgatory) -> None:
+    purgatory.hold(["a"], until=Condition(), timeout=math.inf)
+    assert purgatory.snapshot().longest[0].deadline_ms is None
+
+
+def test_numbers_of_any_class_are_timeouts() -> None:
+    assert timeout_to_ms(Fraction(1, 4)) == 250  # type: ignore[arg-type]
+
+
+def test_renewal_to_a_timeout_that_has_passed_expires(
+    purgatory: DelayedOperationPurgatory,
+) -> None:
+    operation = Request(timeout_ms=1_000)
+    purgatory.try_complete_else_watch(operation, ["a"])
+    purgatory.renew(operation, -1)
+    assert operation.outcome == "expired"
+
+
+@pytest.mark.parametrize("offset_ms", [0, 0.4])
+def test_deadline_is_a_moment_on_the_clock(offset_ms: float) -> None:
+    clock = ManualClock(7_000)
+    timer = SystemTimer("test", clock=clock)
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+        held = purgatory.hold(["a"], until=Condition(), deadline=7.25 - offset_ms / 1000)
+        clock.advance(249)
+        purgatory.advance_clock(0)
+        assert not held.done()
+        clock.advance(1)
+        purgatory.advance_clock(0)
+        assert isinstance(held.exception(0), TimeoutError)
+
+
+@pytest.mark.parametrize("deadline", [7, 6.9, 0, -1, -math.inf])
+def test_deadline_that_has_passed_expires_at_once(deadline: float) -> None:
+    timer = SystemTimer("test", clock=ManualClock(7_000))
+    with DelayedOperationPurgatory("test", timer=timer, reaper=False) as purgatory:
+        held = purgatory.hold(["a"], until=Condition(), deadline=deadline)
+        assert isinstance(held.exception(0), TimeoutError)
+        gathered = purgatory.gather([Future()], deadline=deadline)
+        assert isinstance(gathered.exception(0), TimeoutError)
+
+
+def test_infinite_deadline_waits_without_a_limit(purgatory: DelayedOperationPurgatory) -> None:
+    purgatory.hold(["a"], until=Condition(), deadline=math.inf)
+    assert purgatory.snapshot().longest[0].deadline_ms is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"deadline": "1"}, "deadline must be seconds .*, got '1'"),
+        ({"deadline": timedelta(1)}, "deadline must be a moment in seconds, not a span"),
+        ({"deadline": 1, "timeout": 1}, "deadline must be None where a timeout is given, got 1"),
+    ],
+)
+def test_deadline_that_is_none_is_refused(
+    purgatory: DelayedOperationPurgatory, arguments: Any, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        purgatory.hold(["a"], until=Condition(), **arguments)
+    with pytest.raises(InvalidArgumentError, match=message):
+        purgatory.gather([], **arguments)
+    assert purgatory.num_delayed == 0
 
 
 def test_timeout_is_compared_as_a_number(purgatory: DelayedOperationPurgatory) -> None:
@@ -236,7 +318,7 @@ def test_condition_that_cannot_be_called_is_refused(purgatory: DelayedOperationP
         purgatory.hold(["a"], until=5, timeout=1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("keys", ["topic", []], ids=repr)
+@pytest.mark.parametrize("keys", ["topic", [], None, 5, [["a"]], ["a", {}]], ids=repr)
 def test_keys_are_validated(purgatory: DelayedOperationPurgatory, keys: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"^keys must be"):
         purgatory.hold(keys, until=Condition(), timeout=1.0)

@@ -125,10 +125,32 @@ def test_purgatories_of_threads_and_of_loops_take_the_same_timer_settings(wheel_
 
 def test_unhashable_key_leaves_nothing_behind(purgatory: DelayedOperationPurgatory) -> None:
     request = Request()
-    with pytest.raises(TypeError, match="unhashable"):
+    with pytest.raises(InvalidArgumentError, match=r"^keys must be hashable, got \[\]$"):
         purgatory.try_complete_else_watch(request, ["a", [], "b"])
     assert (request.outcome, purgatory.num_delayed, purgatory.operations()) == ("cancelled", 0, [])
     check_invariants(purgatory)
+
+
+@pytest.mark.parametrize("call", ["notify", "num_watchers", "cancel_for_key"])
+def test_unhashable_key_of_an_event_is_named(
+    purgatory: DelayedOperationPurgatory, call: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^key must be hashable, got \('a', \[\]\)$"):
+        getattr(purgatory, call)(("a", []))
+    with pytest.raises(InvalidArgumentError, match=r"^keys must be hashable, got \[\]$"):
+        purgatory.notify_many(["a", []])
+
+
+def test_what_the_hash_of_a_key_raises_is_raised(purgatory: DelayedOperationPurgatory) -> None:
+    class Odd:
+        def __hash__(self) -> int:
+            raise ZeroDivisionError
+
+    for call in (purgatory.notify, lambda key: purgatory.notify_many([key])):
+        with pytest.raises(ZeroDivisionError):
+            call(Odd())
+    with pytest.raises(ZeroDivisionError):
+        purgatory.hold([Odd()], until=lambda: False)
 
 
 def test_key_whose_hash_begins_to_fail_does_not_hide_what_the_request_raised(
