@@ -14,8 +14,7 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from request_purgatory.aio import Purgatory
 from request_purgatory.errors import InvalidArgumentError, PurgatoryClosedError
-from request_purgatory.purgatory._purgatory_snapshot import operation_name
-from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.hold import HoldOperation, operation_name
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.purgatory import DelayedOperationPurgatory
 

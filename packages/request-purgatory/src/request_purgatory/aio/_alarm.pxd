@@ -22,7 +22,7 @@ cdef class Alarm:
 
     cpdef bint is_open(self) except -1
 
-    cpdef hold(self, keys, until, timeout, deadline, not_yet)
+    cpdef hold(self, keys, until, timeout, deadline, not_yet, name)
 
     cpdef bint enter(self, DelayedOperation operation, keys) except -1
 

@@ -83,6 +83,7 @@ class Alarm:
         timeout: float | timedelta | None,
         deadline: float | None,
         not_yet: object,
+        name: str | None,
     ) -> HoldFuture[Any]:
         """As `HoldsRequests.hold`; the caller has asked `is_open`."""
         keys = unique_keys(keys)
@@ -92,7 +93,12 @@ class Alarm:
             else self._core._remaining_ms(timeout, deadline)
         )
         future: HoldFuture[Any] = loops.call_with(HoldFuture, self._named)
-        self.enter(new_hold(until, timeout_ms, future, not_yet), keys)
+        operation = new_hold(until, timeout_ms, future, not_yet)
+        if name is None:
+            self.enter(operation, keys)
+        else:
+            self._core._enter_named(operation, keys, name)
+            self.set_first_for(operation)
         return future
 
     def enter(self, operation: DelayedOperation, keys: Iterable[Hashable]) -> bool:

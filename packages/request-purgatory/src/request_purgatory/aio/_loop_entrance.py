@@ -31,9 +31,10 @@ class LoopEntrance:
         timeout: float | timedelta | None = None,
         deadline: float | None = None,
         not_yet: object = ...,
+        name: str | None = None,
     ) -> asyncio.Future[T]:
         """As `HoldsRequests.hold`."""
-        return self._opened().hold(keys, until, timeout, deadline, not_yet)
+        return self._opened().hold(keys, until, timeout, deadline, not_yet, name)
 
     def try_complete_else_watch(
         self, operation: DelayedOperation, watch_keys: Iterable[Hashable]

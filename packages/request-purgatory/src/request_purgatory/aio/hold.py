@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from request_purgatory._native import loops, primitives
 from request_purgatory.aio.loop_clock import is_foreign_thread
-from request_purgatory.purgatory.hold import discard, wrap_error
+from request_purgatory.purgatory.hold import discard, operation_name, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
 
 T = TypeVar("T")
@@ -45,6 +45,15 @@ class HoldFuture(asyncio.Future[T]):
     __slots__ = ("operation",)
 
     operation: DelayedOperation
+
+    def __repr__(self) -> str:
+        operation = getattr(self, "operation", None)
+        kind, _, state = asyncio.Future.__repr__(self).partition(" ")
+        return (
+            f"{kind} {state}"
+            if operation is None
+            else f"{kind} {operation_name(operation)!r} {state}"
+        )
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Cancel the future and its operation; RuntimeError on another thread than the loop's.

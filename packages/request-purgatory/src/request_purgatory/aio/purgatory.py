@@ -351,6 +351,10 @@ class Purgatory(LoopEntrance, Forkable):
         """
         return self._entered().metrics()
 
+    def metrics_by_name(self) -> dict[str, PurgatoryMetrics]:
+        """As `HoldsRequests.metrics_by_name`."""
+        return self._entered().metrics_by_name()
+
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:
         """As `HoldsRequests.snapshot`."""
         return self._entered().snapshot(top)

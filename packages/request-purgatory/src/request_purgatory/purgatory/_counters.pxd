@@ -29,6 +29,7 @@ cdef class PurgatoryCounters:
     cdef readonly primitives.CoreLock lock
     cdef list _further_locks
     cdef CounterStripe _stripes[NUM_STRIPES]
+    cdef readonly str name
     cdef readonly long long purges
     cdef readonly long long purged
     cdef readonly long long callback_errors

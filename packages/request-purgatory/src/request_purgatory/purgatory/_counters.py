@@ -50,6 +50,9 @@ class PurgatoryCounters:
     On free-threaded builds a thread counts in one of several stripes, under that stripe's lock. A
     reading adds the stripes up under all locks: an operation may enter in one and end in another.
     Everywhere else there is one stripe, whose lock is `lock`. Rare events are counted under `lock`.
+
+    Attributes:
+        name: What is counted, where it is a part of what the purgatory holds.
     """
 
     __slots__ = (
@@ -59,6 +62,7 @@ class PurgatoryCounters:
         "lock",
         "max_callback_ms",
         "max_late_ms",
+        "name",
         "purged",
         "purges",
     )
@@ -66,7 +70,8 @@ class PurgatoryCounters:
     if not primitives.COMPILED:
         _stripes: list[_Stripe]
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "") -> None:
+        self.name = name
         if not primitives.COMPILED:
             setattr(self, "_stripes", [_Stripe()])  # noqa: B010 - compiled, an array of C
         self.reset()

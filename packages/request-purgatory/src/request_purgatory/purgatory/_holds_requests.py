@@ -7,6 +7,7 @@ from datetime import timedelta
 from types import FunctionType
 from typing import Any, Protocol, TypeVar
 
+from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.quorum import FutureLike
@@ -28,6 +29,7 @@ class HoldsRequests(Protocol):
         timeout: float | timedelta | None = None,
         deadline: float | None = None,
         not_yet: object = ...,
+        name: str | None = None,
     ) -> Any:
         """Wait for a condition without a subclass.
 
@@ -46,6 +48,9 @@ class HoldsRequests(Protocol):
                 at once.
             not_yet: The only value, by identity, that means that there is no answer yet. With
                 `not_yet=None`, 0 and "" are answers. The default stands for every falsy value.
+            name: What the request is, such as "poll": snapshots, spans and the live page show it,
+                and `metrics_by_name` counts by it. Without one they show the condition's name. A
+                purgatory tells 100 names apart.
 
         Returns:
             A future of the first answer. It raises TimeoutError after `timeout`, what `until`
@@ -54,7 +59,8 @@ class HoldsRequests(Protocol):
 
         Raises:
             InvalidArgumentError: There is no key, or one that can't be hashed; `until` is not
-                callable; the timeout or deadline is no number, or both are given.
+                callable; the timeout or deadline is no number, or both are given; the name is no
+                str.
             PurgatoryClosedError: The purgatory is closed.
             RuntimeError: The block of an event loop's purgatory was not entered, or on another loop
                 or thread.
@@ -109,6 +115,16 @@ class HoldsRequests(Protocol):
                 `super().__init__(timeout_ms)`.
             TypeError: `operation` is no DelayedOperation.
             RuntimeError: As of `hold`.
+        """
+
+    def metrics_by_name(self) -> dict[str, PurgatoryMetrics]:
+        """Return the counters of the requests of `hold` that have a name, by that.
+
+        After 100 names, further ones are counted under "(others)". What belongs to the whole
+        purgatory, such as purges and errors of callbacks, is 0.
+
+        Raises:
+            RuntimeError: The block of an event loop's purgatory was not entered.
         """
 
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:

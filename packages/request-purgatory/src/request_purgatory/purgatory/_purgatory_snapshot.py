@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from request_purgatory._native import primitives, states
 from request_purgatory.errors import InvalidArgumentError, shown, whole_number
-from request_purgatory.purgatory.hold import HoldOperation
+from request_purgatory.purgatory.hold import operation_name
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.purgatory.watch_table import WatcherList, WatchTable
 
@@ -23,7 +23,8 @@ class WaitingGroup:
     """The pending operations of one type, or under one key.
 
     Attributes:
-        name: The type's name, with the condition's name for `hold`; or the key's `repr`.
+        name: The type's name; for `hold` the name that it was given, or `hold` with that of its
+            condition; or the key's `repr`.
         count: The number of operations.
         oldest_ms: How long the oldest of them has waited, since it came or was last renewed.
         next_deadline_ms: The milliseconds until the first of them expires, below 0 where it should
@@ -48,7 +49,8 @@ class WaitingOperation:
     """One pending operation.
 
     Attributes:
-        name: Its type's name, with the condition's name for `hold`.
+        name: The type's name; for `hold` the name that it was given, or `hold` with that of its
+            condition.
         key: The `repr` of the first key that it watches.
         waited_ms: How long it has waited, since it came or was last renewed.
         deadline_ms: The milliseconds until it expires, below 0 where it should have; None without a
@@ -228,13 +230,6 @@ def take_snapshot(
             )
         ),
     )
-
-
-def operation_name(operation: DelayedOperation) -> str:
-    """Return the name of an operation's type, with the condition's name for `hold`."""
-    if isinstance(operation, HoldOperation):
-        return f"hold({operation.condition_name})"
-    return type(operation).__qualname__
 
 
 def _remaining_ms(deadline_ms: int, now_ms: int) -> int | None:

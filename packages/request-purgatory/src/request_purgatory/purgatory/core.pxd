@@ -3,6 +3,7 @@ cimport cython
 from request_purgatory._native cimport hiding, linked_list, primitives, states
 from request_purgatory.clock cimport Clock
 from request_purgatory.purgatory._counters cimport PurgatoryCounters
+from request_purgatory.purgatory.hold cimport HoldOperation
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 from request_purgatory.purgatory._operation_chain cimport OperationChain
 from request_purgatory.purgatory._purge_backlog cimport PurgeBacklog
@@ -22,6 +23,7 @@ cdef class PurgatoryCore(OperationHost):
     cdef Clock _clock
     cdef readonly WatchTable _table
     cdef readonly PurgatoryCounters _counters
+    cdef readonly dict _labels
     cdef primitives.CoreLock _chain_lock
     cdef readonly PurgeBacklog _backlog
     cdef readonly OperationChain _leaving
@@ -67,6 +69,8 @@ cdef class PurgatoryCore(OperationHost):
 
     @cython.final
     cdef _abandon(self, DelayedOperation operation, error, bint counted)
+
+    cpdef _enter_named(self, HoldOperation operation, keys, name)
 
     cpdef _remaining_ms(self, timeout, deadline)
 

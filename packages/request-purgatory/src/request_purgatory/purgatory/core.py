@@ -36,7 +36,7 @@ from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 from request_purgatory.purgatory._operation_chain import OperationChain
 from request_purgatory.purgatory._purgatory_snapshot import PurgatorySnapshot, take_snapshot
 from request_purgatory.purgatory._purge_backlog import PurgeBacklog
-from request_purgatory.purgatory.hold import deadline_to_ms, timeout_to_ms
+from request_purgatory.purgatory.hold import HoldOperation, deadline_to_ms, timeout_to_ms
 from request_purgatory.purgatory.operation import DelayedOperation, Hook, OperationHost, WatchHook
 from request_purgatory.purgatory.watch_table import WatcherList, WatchShard, WatchTable
 from request_purgatory.timer._timer_core import TimerCore
@@ -48,6 +48,10 @@ logger = logging.getLogger("request_purgatory.purgatory")
 
 #: The most shards: many times the threads of any machine. A million take 200 MB.
 MAX_SHARDS = 2**20
+
+#: The most names of holds that one purgatory counts by. All later ones are counted under one name.
+MAX_NAMES = 100
+OTHERS = "(others)"
 
 
 def _forget_checks() -> None:
@@ -168,6 +172,7 @@ class PurgatoryCore(OperationHost):
         self._measures = not isinstance(self._clock, ManualClock)
         self._table = WatchTable(shards)
         self._counters = PurgatoryCounters()
+        self._labels: dict[str, PurgatoryCounters] = {}
         self._chain_lock = primitives.CoreLock()
         self._backlog = PurgeBacklog(self._table, self._chain_lock)
         # Out of the table, and about to be cancelled by `close`.
@@ -362,6 +367,22 @@ class PurgatoryCore(OperationHost):
                 raise PurgatoryClosedError(self.name) from None
             return
         raise error
+
+    def _enter_named(self, operation: HoldOperation, keys: list[Hashable], name: str) -> None:
+        """As `try_complete_else_watch`, for a hold that is counted by its name, too."""
+        primitives.require_init(self._initialized, self)
+        name = checked_name(name)
+        label = self._labels.get(name)
+        if label is None:
+            if len(self._labels) >= MAX_NAMES:
+                name = OTHERS
+            label = self._labels.setdefault(name, PurgatoryCounters(name))
+        operation.set_label(label)
+        try:
+            self.try_complete_else_watch(operation, keys)
+        except BaseException:
+            operation.release()
+            raise
 
     def _remaining_ms(self, timeout: object, deadline: float) -> int:
         """Return a deadline on this purgatory's clock as a timeout from now on."""
@@ -736,6 +757,12 @@ class PurgatoryCore(OperationHost):
         primitives.require_init(self._initialized, self)
         return self._counters.snapshot(self.watched)
 
+    def metrics_by_name(self) -> dict[str, PurgatoryMetrics]:
+        """As `HoldsRequests.metrics_by_name`."""
+        primitives.require_init(self._initialized, self)
+        labels = self._labels.copy()
+        return {name: labels[name].snapshot(0) for name in sorted(labels)}
+
     def snapshot(self, top: int = 10) -> PurgatorySnapshot:
         """As `HoldsRequests.snapshot`."""
         primitives.require_init(self._initialized, self)
@@ -951,6 +978,7 @@ class PurgatoryCore(OperationHost):
         The first operation that waits starts the reaper.
         """
         self._counters.reset()
+        self._labels = {}
         self._errors.forget()
         self._backlog.clear()
         self._purge_requested = False

@@ -1,6 +1,7 @@
 cimport cython
 
 from request_purgatory._native cimport hiding, primitives, states
+from request_purgatory.purgatory._counters cimport PurgatoryCounters
 from request_purgatory.purgatory.operation cimport DelayedOperation, OperationHost
 
 cdef double _seconds_of(span) except? -1.0
@@ -36,10 +37,19 @@ cdef class FutureOperation(DelayedOperation):
 cdef class HoldOperation(FutureOperation):
     cdef public object _until
     cdef object _not_yet
+    cdef PurgatoryCounters _label
 
     cdef _init_hold(self, until, timeout_ms, future, not_yet)
 
     cdef _timeout_error(self)
+
+    cpdef set_label(self, PurgatoryCounters label)
+
+    @cython.locals(waited_ms=longlong, purgatory=OperationHost)
+    cdef _count_end(self)
+
+    @cython.locals(is_first=bint)
+    cdef _let_go(self)
 
 
 @cython.locals(operation=HoldOperation)

@@ -16,6 +16,7 @@ from request_purgatory.errors import (
     PurgatoryClosedError,
     shown,
 )
+from request_purgatory.purgatory._counters import PurgatoryCounters
 from request_purgatory.purgatory.operation import DelayedOperation
 from request_purgatory.timer.task import MAX_DELAY_MS
 
@@ -208,7 +209,7 @@ class FutureOperation(DelayedOperation):
 class HoldOperation(FutureOperation):
     """Waits until a condition returns an answer, which ends a future."""
 
-    __slots__ = ("_not_yet", "_until")
+    __slots__ = ("_label", "_not_yet", "_until")
 
     def __init__(
         self,
@@ -227,6 +228,19 @@ class HoldOperation(FutureOperation):
         self._init_answer(timeout_ms, future)
         self._until: Callable[[], object] | None = until
         self._not_yet = not_yet
+        # The counters of all holds of its name.
+        self._label: PurgatoryCounters | None = None
+
+    def set_label(self, label: PurgatoryCounters) -> None:
+        """Have a name, and be counted by it from now on."""
+        self._label = label
+        label.count_entered()
+
+    @property
+    def shown_name(self) -> str:
+        """The name that `hold` was given, or that of the condition."""
+        label = self._label
+        return f"hold({self.condition_name})" if label is None else label.name
 
     @property
     def condition_name(self) -> str:
@@ -294,9 +308,37 @@ class HoldOperation(FutureOperation):
         # this moment. It is freed after the lock, as that may run user code.
         until = self._until
         self._lock_fields()
+        is_first = self._until is not None
         self._until = None
         self._unlock_fields()
+        if is_first and self._label is not None:
+            self._count_end()
         del until
+
+    def _count_end(self) -> None:
+        assert self._label is not None, "its caller has looked"
+        waited_ms = 0
+        purgatory = self._purgatory
+        if purgatory is not None and self._entered_ms >= 0:
+            waited_ms = purgatory._now_or(self._entered_ms) - self._entered_ms
+        self._label.count_ended(self._state, waited_ms)
+
+    def release(self) -> None:
+        """Forget the condition of a hold that no purgatory has taken in."""
+        self._let_go()
+
+    def _abandon_in_child(self) -> None:
+        # What is counted by the name begins anew, and its lock may be held for ever.
+        self._label = None
+        FutureOperation._abandon_in_child(self)
+
+    def __repr__(self) -> str:
+        if self.timer_expiration_ms == 0:
+            return DelayedOperation.__repr__(self)
+        return (
+            f"<{type(self).__name__} {self.shown_name!r} timeout_ms={self.timer_delay_ms} "
+            f"{self.outcome or 'pending'}>"
+        )
 
 
 def new_hold(
@@ -306,6 +348,13 @@ def new_hold(
     operation = HoldOperation.__new__(HoldOperation)
     operation._init_hold(until, timeout_ms, future, not_yet)  # noqa: SLF001 - its own class
     return operation
+
+
+def operation_name(operation: DelayedOperation) -> str:
+    """Return the name of an operation for people: of its type, or what `hold` was given."""
+    if isinstance(operation, HoldOperation):
+        return operation.shown_name
+    return type(operation).__qualname__
 
 
 def discard(operation: DelayedOperation) -> None:

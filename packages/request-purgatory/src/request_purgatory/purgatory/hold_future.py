@@ -12,8 +12,8 @@ from typing import Any, TypeVar, cast
 
 from request_purgatory._native import primitives
 from request_purgatory._native.failsafe import log_contained
-from request_purgatory.errors import InvalidArgumentError
-from request_purgatory.purgatory.hold import MOST_TRIES, discard, wrap_error
+from request_purgatory.errors import InvalidArgumentError, type_name
+from request_purgatory.purgatory.hold import MOST_TRIES, discard, operation_name, wrap_error
 from request_purgatory.purgatory.operation import DelayedOperation
 
 T = TypeVar("T")
@@ -109,6 +109,20 @@ class HoldFuture(Future[T]):
         if made is None:
             made = _keep_first(self, self.operation, "_own_callbacks", [])
         return made
+
+    def __repr__(self) -> str:
+        # Without the condition, which would be made for it.
+        operation = getattr(self, "operation", None)
+        name = "" if operation is None else f" {operation_name(operation)!r}"
+        state = self._state.lower()
+        if self._state == FINISHED:
+            error = self._exception
+            state += (
+                f" returned {type_name(self._result)}"
+                if error is None
+                else f" raised {type_name(error)}"
+            )
+        return f"<{type(self).__name__}{name} at {id(self):#x} state={state}>"
 
     def done(self) -> bool:
         return self._state not in (PENDING, RUNNING)

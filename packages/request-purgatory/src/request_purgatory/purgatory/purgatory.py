@@ -57,6 +57,7 @@ class DelayedOperationPurgatory(PurgatoryCore):
         timeout: float | timedelta | None = None,
         deadline: float | None = None,
         not_yet: object = ...,
+        name: str | None = None,
     ) -> Future[T]:
         """As `HoldsRequests.hold`."""
         keys = checked_keys("keys", keys)
@@ -65,7 +66,10 @@ class DelayedOperationPurgatory(PurgatoryCore):
             timeout_to_ms(timeout) if deadline is None else self._remaining_ms(timeout, deadline)
         )
         operation = new_hold(until, timeout_ms, future, not_yet)
-        self.try_complete_else_watch(operation, keys)
+        if name is None:
+            self.try_complete_else_watch(operation, keys)
+        else:
+            self._enter_named(operation, keys, name)
         return future
 
     def gather(

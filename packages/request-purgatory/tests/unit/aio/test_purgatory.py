@@ -20,6 +20,7 @@ from request_purgatory import (
     TaskInUseError,
 )
 from request_purgatory.aio import Purgatory
+from request_purgatory.aio.hold import HoldFuture
 from tests.support.invariants import check_invariants
 from tests.support.requests import Fault, Request, fail
 from tests.unit.aio.scenes import Condition, Scenario, now, opened, turns
@@ -154,6 +155,21 @@ def test_bad_arguments_are_named(play: Scenario) -> None:
                         **({"keys": ["a"], "until": Condition(), "timeout": 1} | arguments)
                     )  # type: ignore[arg-type]
             assert (purgatory.num_delayed, purgatory.watched) == (0, 0)
+
+    play(scenario)
+
+
+def test_names_are_shown_and_counted(play: Scenario) -> None:
+    async def scenario() -> None:
+        async with opened() as purgatory:
+            held = purgatory.hold(["a"], until=Condition(), timeout=1, name="poll")
+            assert repr(held).startswith("<HoldFuture 'poll' pending")
+            assert purgatory.snapshot().by_type[0].name == "poll"
+            assert purgatory.metrics_by_name()["poll"].num_delayed_operations == 1
+            with pytest.raises(TimeoutError):
+                await held
+            assert purgatory.metrics_by_name()["poll"].expirations == 1
+            assert repr(HoldFuture()).startswith("<HoldFuture pending")
 
     play(scenario)
 

@@ -486,5 +486,5 @@ def test_error_of_a_done_callback_is_logged(
     assert concurrent.futures.wait([held], 0).done == {held}
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("concurrent.futures", logging.ERROR)
-    assert "exception calling callback for '<HoldFuture" in record.getMessage()
+    assert "exception calling callback for \"<HoldFuture 'hold()'" in record.getMessage()
     assert "of the callback" in caplog.text

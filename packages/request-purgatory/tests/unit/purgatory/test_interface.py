@@ -280,7 +280,7 @@ def test_renewal_of_another_purgatorys_operation_is_refused(
     with pytest.raises(InvalidArgumentError, match="operation must be one of purgatory 'test'"):
         purgatory.renew(Request(10), 1)
     with pytest.raises(InvalidArgumentError, match="timeout must be seconds or a timedelta"):
-        purgatory.renew(watch(purgatory, "a"), -1)
+        purgatory.renew(watch(purgatory, "a"), "1")  # type: ignore[arg-type]
 
 
 def test_renewal_after_the_close_renews_nothing(purgatory: DelayedOperationPurgatory) -> None:
