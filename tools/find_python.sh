@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints the first Python of version 3.11 or newer that can make virtual environments; PYTHON=... names one to try first.
 set -eu
-for candidate in ${PYTHON:-} python3 python3.14 python3.13 python3.12 python3.11; do
+for candidate in ${PYTHON:-} python3 python3.15 python3.14 python3.13 python3.12 python3.11; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
         if ! "$candidate" -c 'import venv, ensurepip' >/dev/null 2>&1; then
             echo "$candidate has no venv module: on Debian and Ubuntu install it with: sudo apt-get install python3-venv" >&2
