@@ -22,6 +22,7 @@ from purgatory_broker._wire.messages import (
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
+from purgatory_broker.server.client_address import address_text
 from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import LoggedRequest, RequestLog
@@ -140,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         if peer:
             # The format of Java's `InetAddress.toString` for an address without a name.
-            self._client = self._client._replace(client_host=f"/{peer[0]}")
+            self._client = self._client._replace(client_host=f"/{address_text(peer)}")
         certificate = transport.get_extra_info("peercert")
         if certificate:
             user = distinguished_name(certificate["subject"])

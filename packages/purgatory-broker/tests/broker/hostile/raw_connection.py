@@ -19,8 +19,9 @@ class MemoryTransport(asyncio.Transport):
     Its client reads at once, or, with `is_slow`, when `read_all` is called.
     """
 
-    def __init__(self, *, is_slow: bool = False) -> None:
+    def __init__(self, peer: tuple[Any, ...], *, is_slow: bool = False) -> None:
         super().__init__()
+        self._peer = peer
         self.sent = bytearray()
         self.is_closed = False
         self.is_aborted = False
@@ -31,7 +32,7 @@ class MemoryTransport(asyncio.Transport):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Return the peer's name."""
-        return ("127.0.0.1", 1) if name == "peername" else default
+        return self._peer if name == "peername" else default
 
     def write(self, data: Any) -> None:
         """Collect a response."""
@@ -90,8 +91,15 @@ class MemoryTransport(asyncio.Transport):
 class RawConnection:
     """A connection to a node. It sends without regard to whether the node reads."""
 
-    def __init__(self, node: Node, *, is_slow: bool = False, listener: int = 0) -> None:
-        self.transport = MemoryTransport(is_slow=is_slow)
+    def __init__(
+        self,
+        node: Node,
+        *,
+        is_slow: bool = False,
+        listener: int = 0,
+        peer: tuple[Any, ...] = ("127.0.0.1", 1),
+    ) -> None:
+        self.transport = MemoryTransport(peer, is_slow=is_slow)
         self.connection = Connection(node.server, node.server.listeners[listener])
         self.transport.connection = self.connection
         self.connection.connection_made(self.transport)
