@@ -7,6 +7,7 @@ effect; the others are for streams groups.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from purgatory_broker._wire.error_code import ErrorCode
@@ -94,14 +95,15 @@ class ResourceConfigs:
         self, kind: ResourceType, name: str, configs: dict[str, str], *, validate_only: bool
     ) -> None:
         """Replace the settings of a resource; the name of all brokers is empty."""
+        before = self._store.resource_configs
+        present = before.get((kind, name), {})
         if kind is ResourceType.GROUP:
             _check_group(configs, self._settings)
         elif kind is ResourceType.CLIENT_METRICS:
             check_client_metrics(configs)
         else:
-            _check_broker(name, configs)
-        before = self._store.resource_configs
-        if validate_only or before.get((kind, name), {}) == configs:
+            _check_broker(name, configs, present)
+        if validate_only or present == configs:
             return
         after = {key: stored for key, stored in before.items() if key != (kind, name)}
         if configs:
@@ -129,7 +131,7 @@ def _check_group(configs: dict[str, str], settings: ClusterSettings) -> None:
             raise ControllerError(ErrorCode.INVALID_CONFIG, error)
 
 
-def _check_broker(broker: str, configs: dict[str, str]) -> None:
+def _check_broker(broker: str, configs: dict[str, str], present: Mapping[str, str]) -> None:
     fixed = [name for name in configs if name not in BROKER_CONFIGS]
     if fixed:
         raise ControllerError(
@@ -150,4 +152,9 @@ def _check_broker(broker: str, configs: dict[str, str]) -> None:
         raise ControllerError(
             ErrorCode.INVALID_CONFIG,
             f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled.",
+        )
+    if broker == ALL_BROKERS and MIN_INSYNC_REPLICAS in present.keys() - configs.keys():
+        raise ControllerError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled.",
         )

@@ -93,6 +93,20 @@ def test_writes_need_the_changed_number_of_replicas() -> None:
     run_scenario(scenario)
 
 
+def test_number_of_replicas_for_all_brokers_can_not_be_removed() -> None:
+    async def scenario(harness: ClusterHarness) -> None:
+        await change(harness, "", "min.insync.replicas", "2")
+        await change(harness, "", MAX_BYTES, "300")
+        removal = (DELETE, "min.insync.replicas", None)
+        assert await alter(harness, BROKER, "", removal) is ErrorCode.INVALID_CONFIG
+        await change(harness, "", MAX_BYTES, None)
+        assert await values(harness, BROKER, "", "min.insync.replicas") == {
+            "min.insync.replicas": ("2", 3)
+        }
+
+    run_scenario(scenario)
+
+
 def test_limit_of_connections_is_changed(connect: Connect) -> None:
     def is_open(client: RawClient) -> bool:
         try:
