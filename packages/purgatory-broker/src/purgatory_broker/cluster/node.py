@@ -87,6 +87,8 @@ class WallTime:
 
 #: Kafka's `replica.high.watermark.checkpoint.interval.ms`.
 _CHECKPOINT_INTERVAL_MS = 5_000
+#: Kafka's `share.coordinator.state.topic.prune.interval.ms`.
+_PRUNE_INTERVAL_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ class Node:
             metadata=self.metadata,
             replicas=self.replicas,
             appends=self.appends,
+            deletions=self.deletions,
             actions=self.actions,
             purgatories=self.purgatories,
             wall_ms=cluster.wall_ms,
@@ -299,6 +302,7 @@ class Node:
         self.timers.call_every(_CHECKPOINT_INTERVAL_MS, self.partitions.checkpoint)
         self.timers.call_every(retention_interval_ms, self._delete_old_segments)
         self.timers.call_every(self.settings.log_cleaner_backoff_ms, self.cleaner.start)
+        self.timers.call_every(_PRUNE_INTERVAL_MS, self.share_coordinator.prune)
 
     def kill(self) -> None:
         """Stop at once, as by `kill -9`: send and write nothing more."""

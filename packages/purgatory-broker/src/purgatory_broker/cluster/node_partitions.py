@@ -138,7 +138,7 @@ class NodePartitions:
             elif key.topic == TRANSACTIONS_TOPIC:
                 self.transactions.load(key.partition, replica.leader_epoch, _records(replica))
             elif key.topic == SHARE_STATE_TOPIC:
-                self.share_coordinator.load(key.partition, _records(replica))
+                self.share_coordinator.load(key.partition, _numbered_records(replica))
         except RecordError as error:
             logger.error(
                 "node %d: can't read %s, so that it has no coordinator: %s",
@@ -203,9 +203,14 @@ class NodePartitions:
 
 
 def _records(replica: Replica) -> Iterator[tuple[bytes, bytes | None]]:
+    for _, key, value in _numbered_records(replica):
+        yield key, value
+
+
+def _numbered_records(replica: Replica) -> Iterator[tuple[int, bytes, bytes | None]]:
     for record in replica.log.records():
         if record.key is not None:
-            yield record.key, record.value
+            yield record.offset, record.key, record.value
 
 
 def _offsets_entries(replica: Replica) -> Iterator[StoredRecord | StoredMarker]:

@@ -13,6 +13,7 @@ from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.metadata.topic_configs import ResourceType
 from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.replication.appends import Appends
+from purgatory_broker.replication.record_deletions import RecordDeletions
 from purgatory_broker.replication.replica_manager import ReplicaManager
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.sharing.acquisition_locks import AcquisitionLocks
@@ -40,6 +41,7 @@ def node_sharing(
     metadata: MetadataCache,
     replicas: ReplicaManager,
     appends: Appends,
+    deletions: RecordDeletions,
     actions: ActionQueue,
     purgatories: Mapping[str, Purgatory],
     wall_ms: Callable[[], int],
@@ -57,7 +59,9 @@ def node_sharing(
         settings.share_coordinator_state_topic_num_partitions,
         settings.share_coordinator_snapshot_update_records_per_snapshot,
         actions=actions,
-        store=ReplicatedShareStates(appends, actions, wall_ms, settings.offsets_commit_timeout_ms),
+        store=ReplicatedShareStates(
+            appends, actions, wall_ms, settings.offsets_commit_timeout_ms, deletions
+        ),
         partition_exists=partition_exists,
         now_ms=wall_ms,
     )

@@ -19,6 +19,7 @@ from purgatory_broker.metadata.topics import (
 )
 from purgatory_broker.replication.appends import Appends
 from purgatory_broker.replication.delayed_partitions import ProducedPartition
+from purgatory_broker.replication.record_deletions import DeletedPartition, RecordDeletions
 from purgatory_broker.replication.transaction_verifier import (
     TransactionBegin,
     TransactionVerifications,
@@ -43,8 +44,18 @@ class _ReplicatedRecords:
         done: Callable[[ErrorCode], None],
         guard: VerificationGuard | None = None,
     ) -> None:
+        self._append_batch(key, batch, timeout_ms, lambda produced: done(produced.error), guard)
+
+    def _append_batch(
+        self,
+        key: TopicPartition,
+        batch: bytes,
+        timeout_ms: int,
+        done: Callable[[ProducedPartition], None],
+        guard: VerificationGuard | None = None,
+    ) -> None:
         def reply(produced: list[ProducedPartition]) -> None:
-            done(produced[0].error)
+            done(produced[0])
 
         # A timer that ends appends outside of a request: the block runs the wake-ups then.
         with self.actions:
@@ -150,13 +161,28 @@ class ReplicatedShareStates(_ReplicatedRecords):
     """The `ShareStateStore` of the share coordinator."""
 
     timeout_ms: int
+    deletions: RecordDeletions
 
     def append(
         self,
         partition: int,
         records: list[tuple[bytes, bytes | None]],
-        done: Callable[[ErrorCode], None],
+        done: Callable[[ErrorCode, int], None],
     ) -> None:
         batch = build_batch(records, self.now_ms())
         key = TopicPartition(SHARE_STATE_TOPIC, partition)
-        self._append(key, batch, self.timeout_ms, done)
+        self._append_batch(
+            key,
+            batch,
+            self.timeout_ms,
+            lambda produced: done(produced.error, produced.base_offset),
+        )
+
+    def delete_before(self, partition: int, offset: int, done: Callable[[], None]) -> None:
+        def deleted(results: list[DeletedPartition]) -> None:
+            if results[0].error is ErrorCode.NONE:
+                done()
+
+        key = TopicPartition(SHARE_STATE_TOPIC, partition)
+        with self.actions:
+            self.deletions.delete_records(self.timeout_ms, [(key, offset)], deleted)

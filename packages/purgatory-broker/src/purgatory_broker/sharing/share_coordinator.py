@@ -18,12 +18,11 @@ from purgatory_broker.sharing.state_records import (
     SNAPSHOT,
     UPDATE,
     ShareRecordError,
-    decode_key,
-    decode_value,
     encode_key,
     encode_snapshot,
     encode_update,
 )
+from purgatory_broker.sharing.state_shard import StateShard
 from purgatory_broker.transactions.transaction_messages import coordinator_error
 from request_purgatory.error_log import ErrorLog
 
@@ -38,9 +37,15 @@ class ShareStateStore(Protocol):
         self,
         partition: int,
         records: list[tuple[bytes, bytes | None]],
-        done: Callable[[ErrorCode], None],
+        done: Callable[[ErrorCode, int], None],
     ) -> None:
-        """Append records with acks=all; `done` is called once, unless this method raises."""
+        """Append records with acks=all; `done` is called once, unless this method raises.
+
+        It gets the offset of the first record, too.
+        """
+
+    def delete_before(self, partition: int, offset: int, done: Callable[[], None]) -> None:
+        """Delete records; `done` is called if they are deleted on all replicas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,42 +58,6 @@ class StateResult:
 StateReply: TypeAlias = Callable[[StateResult], object]
 #: A record's key and value, and the state after it; None if the record deletes it.
 _Change: TypeAlias = tuple[bytes, bytes | None, ShareState | None]
-
-
-@dataclass(slots=True, eq=False)
-class _Shard:
-    """What is known of the share partitions of one partition of `__share_group_state`."""
-
-    partition: int
-    states: dict[ShareKey, ShareState] = field(default_factory=dict)
-    #: The highest epochs so far, which a new state does not reset.
-    leader_epochs: dict[ShareKey, int] = field(default_factory=dict)
-    #: Updates since the last snapshot.
-    num_updates: dict[ShareKey, int] = field(default_factory=dict)
-
-    def replay(self, raw_key: bytes, raw_value: bytes | None) -> None:
-        decoded = decode_key(raw_key)
-        if decoded is None:
-            return
-        kind, key = decoded
-        if raw_value is None:
-            self.apply(key, None, SNAPSHOT)
-            return
-        value = decode_value(raw_value, kind)
-        state = self.states.get(key)
-        if kind == SNAPSHOT:
-            self.apply(key, value, SNAPSHOT)
-        elif state is not None:
-            self.apply(key, state.updated(value), UPDATE)
-
-    def apply(self, key: ShareKey, state: ShareState | None, kind: int) -> None:
-        if state is None:
-            for known in (self.states, self.leader_epochs, self.num_updates):
-                known.pop(key, None)
-            return
-        self.states[key] = state
-        self.leader_epochs[key] = max(state.leader_epoch, self.leader_epochs.get(key, 0))
-        self.num_updates[key] = 0 if kind == SNAPSHOT else self.num_updates.get(key, 0) + 1
 
 
 class ShareCoordinator:
@@ -117,7 +86,7 @@ class ShareCoordinator:
         self._store = store
         self._partition_exists = partition_exists
         self._now_ms = now_ms
-        self._shards: dict[int, _Shard] = {}
+        self._shards: dict[int, StateShard] = {}
         self._errors = ErrorLog(logger)
 
     # -- partitions
@@ -126,11 +95,12 @@ class ShareCoordinator:
         """Return the partition of a share partition's `ShareKey.text`."""
         return java_partition(key, self._num_partitions)
 
-    def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]]) -> None:
-        shard = _Shard(partition)
-        for raw_key, raw_value in records:
+    def load(self, partition: int, records: Iterable[tuple[int, bytes, bytes | None]]) -> None:
+        """Load records, each with its offset."""
+        shard = StateShard(partition)
+        for offset, raw_key, raw_value in records:
             try:
-                shard.replay(raw_key, raw_value)
+                shard.replay(offset, raw_key, raw_value)
             except ShareRecordError as error:
                 logger.error(
                     "skipped a record of partition %d of the share groups' state: %s",
@@ -153,6 +123,15 @@ class ShareCoordinator:
                 partition,
             )
 
+    def prune(self) -> None:
+        """Delete the records that no state needs: those before its last snapshot, as Kafka does."""
+        for shard in list(self._shards.values()):
+            offset = shard.redundant_before
+            if offset > shard.pruned:
+                self._store.delete_before(
+                    shard.partition, offset, partial(setattr, shard, "pruned", offset)
+                )
+
     def forget_topic(self, topic_id: uuid.UUID) -> None:
         """Delete what is stored of a topic that was deleted."""
         for shard in self._shards.values():
@@ -166,7 +145,7 @@ class ShareCoordinator:
     ) -> None:
         """Begin a state, or begin it anew in a later state epoch."""
 
-        def change(shard: _Shard) -> _Change:
+        def change(shard: StateShard) -> _Change:
             before = shard.states.get(key)
             if before is not None and _NO_EPOCH != state_epoch < before.state_epoch:
                 raise ShareError(ErrorCode.FENCED_STATE_EPOCH)
@@ -188,7 +167,7 @@ class ShareCoordinator:
     def read(self, key: ShareKey, leader_epoch: int, reply: StateReply) -> None:
         """Answer a leader with the state; from then on those of earlier epochs are refused."""
 
-        def change(shard: _Shard) -> _Change | None:
+        def change(shard: StateShard) -> _Change | None:
             self._require(shard, key, "Read", leader_epoch)
             if leader_epoch in (_NO_EPOCH, shard.leader_epochs[key]):
                 return None
@@ -202,7 +181,7 @@ class ShareCoordinator:
     def read_summary(self, key: ShareKey, reply: StateReply) -> None:
         """Answer with the state, or with an unknown start offset if there is none."""
 
-        def check(_shard: _Shard) -> None:
+        def check(_shard: StateShard) -> None:
             self._require_partition(key)
 
         self._run(key, reply, check)
@@ -210,7 +189,7 @@ class ShareCoordinator:
     def write(self, key: ShareKey, update: ShareState, reply: StateReply) -> None:
         """Store what a leader has changed; its values of -1 stay as they are."""
 
-        def change(shard: _Shard) -> _Change:
+        def change(shard: StateShard) -> _Change:
             self._require(shard, key, "Write", update.leader_epoch)
             if _NO_EPOCH != update.state_epoch < shard.states[key].state_epoch:
                 raise ShareError(ErrorCode.FENCED_STATE_EPOCH)
@@ -219,7 +198,7 @@ class ShareCoordinator:
         self._run(key, reply, change)
 
     def delete(self, key: ShareKey, reply: StateReply) -> None:
-        def change(shard: _Shard) -> _Change | None:
+        def change(shard: StateShard) -> _Change | None:
             self._require_partition(key)
             return _deletion(key, shard) if key in shard.states else None
 
@@ -227,7 +206,7 @@ class ShareCoordinator:
 
     # -- changes
 
-    def _require(self, shard: _Shard, key: ShareKey, operation: str, leader_epoch: int) -> None:
+    def _require(self, shard: StateShard, key: ShareKey, operation: str, leader_epoch: int) -> None:
         if key not in shard.states:
             raise ShareError(
                 ErrorCode.INVALID_REQUEST,
@@ -247,7 +226,7 @@ class ShareCoordinator:
         if not self._partition_exists(key.topic_id, key.partition):
             raise ShareError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def _update(self, shard: _Shard, key: ShareKey, update: ShareState) -> _Change:
+    def _update(self, shard: StateShard, key: ShareKey, update: ShareState) -> _Change:
         before = shard.states[key]
         is_new_epoch = update.state_epoch > before.state_epoch
         if is_new_epoch or shard.num_updates[key] >= self._updates_per_snapshot:
@@ -265,14 +244,14 @@ class ShareCoordinator:
         self,
         key: ShareKey,
         reply: StateReply,
-        change: Callable[[_Shard], _Change | None],
+        change: Callable[[StateShard], _Change | None],
     ) -> None:
         """Make a change and store it, as a deferred action."""
         with self._actions:
             self._actions.add(partial(self._change, key, reply, change))
 
     def _change(
-        self, key: ShareKey, reply: StateReply, change: Callable[[_Shard], _Change | None]
+        self, key: ShareKey, reply: StateReply, change: Callable[[StateShard], _Change | None]
     ) -> None:
         shard = self._shards.get(self.partition_for(key.text))
         if shard is None:
@@ -289,11 +268,14 @@ class ShareCoordinator:
             reply(StateResult(state=before))
             return
         raw_key, raw_value, after = changed
+        kind = SNAPSHOT if raw_key[:2] == encode_key(key, SNAPSHOT)[:2] else UPDATE
         result = StateResult(state=after or ShareState())
         answered: list[ErrorCode] = []
 
-        def done(error: ErrorCode) -> None:
+        def done(error: ErrorCode, offset: int) -> None:
             answered.append(error)
+            if error is ErrorCode.NONE:
+                shard.note_replicated(key, after, kind, offset)
             if self._shards.get(shard.partition) is not shard:
                 error = ErrorCode.NOT_COORDINATOR
             error = coordinator_error(error)
@@ -305,10 +287,9 @@ class ShareCoordinator:
             self._errors.log(
                 error, "cannot append to partition %d of the share groups' state", shard.partition
             )
-            done(ErrorCode.UNKNOWN_SERVER_ERROR)
+            done(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
         if not answered or answered == [ErrorCode.NONE]:
             # It is in the log, though perhaps not on all replicas yet: what follows builds on it.
-            kind = SNAPSHOT if raw_key[:2] == encode_key(key, SNAPSHOT)[:2] else UPDATE
             shard.apply(key, after, kind)
 
     # -- inspection
@@ -322,5 +303,5 @@ def _snapshot(key: ShareKey, state: ShareState) -> _Change:
     return encode_key(key, SNAPSHOT), encode_snapshot(state), state
 
 
-def _deletion(key: ShareKey, _shard: _Shard) -> _Change:
+def _deletion(key: ShareKey, _shard: StateShard) -> _Change:
     return encode_key(key, SNAPSHOT), None, None

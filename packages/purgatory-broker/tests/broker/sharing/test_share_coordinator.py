@@ -37,18 +37,29 @@ class Log:
         self.error = ErrorCode.NONE
         self.is_held = False
         self.held: list[Callable[[ErrorCode], None]] = []
+        #: The offset before which records were deleted.
+        self.start = 0
 
     def append(
-        self, _partition: int, records: list[Append], done: Callable[[ErrorCode], None]
+        self, _partition: int, records: list[Append], done: Callable[[ErrorCode, int], None]
     ) -> None:
         """Append, or answer with the error that the test has set."""
+        offset = len(self.records)
         if self.is_held:
             self.records += records
-            self.held.append(done)
+            self.held.append(lambda error: done(error, offset))
             return
         if self.error is ErrorCode.NONE:
             self.records += records
-        done(self.error)
+        done(self.error, offset)
+
+    def delete_before(self, _partition: int, offset: int, done: Callable[[], None]) -> None:
+        self.start = offset
+        done()
+
+    def loaded(self) -> list[tuple[int, bytes, bytes | None]]:
+        """Return the records that are left, with their offsets."""
+        return [(offset, *record) for offset, record in enumerate(self.records)][self.start :]
 
 
 class Harness:
@@ -71,7 +82,7 @@ class Harness:
             partition_exists=lambda topic_id, _partition: topic_id in self.topics,
             now_ms=lambda: 1_000,
         )
-        coordinator.load(0, self.log.records)
+        coordinator.load(0, self.log.loaded())
         self.coordinator = coordinator
         return coordinator
 
@@ -237,3 +248,43 @@ def test_records_are_decoded_as_they_were_encoded() -> None:
         assert decode_key(encode_key(KEY, kind)) == (kind, KEY)
     with pytest.raises(ShareRecordError):
         decode_value(encode_snapshot(state)[:-3], SNAPSHOT)
+
+
+def test_records_before_the_last_snapshots_are_pruned() -> None:
+    harness = Harness(updates_per_snapshot=1)
+    other = KEY._replace(partition=1)
+    harness.coordinator.initialize(KEY, 0, 0, lambda _result: None)
+    harness.coordinator.initialize(other, 0, 0, lambda _result: None)
+    for number in range(2):
+        harness.write((number, number, 2, 1))
+    assert harness.kinds() == [SNAPSHOT, SNAPSHOT, UPDATE, SNAPSHOT]
+    harness.coordinator.prune()
+    assert harness.log.start == 1
+    states = [harness.coordinator.state_of(key) for key in (KEY, other)]
+    restarted = harness.restarted()
+    assert [restarted.state_of(key) for key in (KEY, other)] == states
+    restarted.delete(other, lambda _result: None)
+    restarted.prune()
+    assert harness.log.start == 3
+    restarted.delete(KEY, lambda _result: None)
+    restarted.prune()
+    assert harness.log.start == 5
+    assert harness.restarted().state_of(KEY) is None
+
+
+def test_snapshot_that_may_not_be_replicated_keeps_all_records() -> None:
+    harness = Harness()
+    other = KEY._replace(partition=1)
+    harness.coordinator.initialize(KEY, 0, 0, lambda _result: None)
+    harness.coordinator.initialize(KEY, 1, 0, lambda _result: None)
+    harness.log.is_held = True
+    harness.coordinator.initialize(other, 0, 0, lambda _result: None)
+    harness.coordinator.initialize(KEY, 2, 0, lambda _result: None)
+    harness.coordinator.prune()
+    assert harness.log.start == 0
+    harness.log.held[0](ErrorCode.NONE)
+    harness.coordinator.prune()
+    assert harness.log.start == 1
+    harness.log.held[1](ErrorCode.REQUEST_TIMED_OUT)
+    harness.coordinator.prune()
+    assert harness.log.start == 1
