@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import FrameType
 from uuid import UUID
 
 import pytest
@@ -76,6 +78,37 @@ def test_uniform_is_balanced_and_moves_no_more_than_it_must(
         assert len(assigned[member.member_id] & had) >= min(len(had), least)
 
 
+def one_at_a_time(members: list[AssignedMember]) -> dict[str, Assignment]:
+    """Return what the uniform assignor has to, by asking all subscribers of each partition."""
+    owned: dict[str, set[TopicIdPartition]] = {}
+    for member in members:
+        taken = set().union(*owned.values())
+        owned[member.member_id] = set((member.previous & member.subscribed) - taken)
+    subscribers = {
+        partition: [each.member_id for each in members if partition in each.subscribed]
+        for member in members
+        for partition in member.subscribed
+    }
+    order = sorted(subscribers, key=lambda each: (len(subscribers[each]), each))
+
+    def move(partition: TopicIdPartition, least: int) -> bool:
+        other = min(subscribers[partition], key=lambda each: len(owned[each]))
+        former = next((each for each in owned if partition in owned[each]), None)
+        if former is not None:
+            if len(owned[former]) <= len(owned[other]) + least:
+                return False
+            owned[former].remove(partition)
+        owned[other].add(partition)
+        return True
+
+    for partition in order:
+        if not any(partition in own for own in owned.values()):
+            move(partition, 0)
+    while sum(move(partition, 1) for partition in order):
+        pass
+    return {member_id: frozenset(own) for member_id, own in owned.items()}
+
+
 @given(groups())
 def test_uniform_moves_nothing_that_makes_members_more_equal_later(
     members: list[AssignedMember],
@@ -87,6 +120,29 @@ def test_uniform_moves_nothing_that_makes_members_more_equal_later(
             for other, others in assigned.items():
                 if partition in by_id[other].subscribed:
                     assert len(own) <= len(others) + 1, (member_id, partition, other)
+    if len({member.subscribed for member in members}) > 1:
+        assert assigned == one_at_a_time(members)
+
+
+def test_uniform_does_not_ask_all_subscribers_for_each_partition() -> None:
+    """Otherwise an assignment for many members stops the event loop for long."""
+    count = 50
+    members = [
+        AssignedMember(f"m{number}", None, partitions(A, count) | partitions(B, number % 2))
+        for number in range(count)
+    ]
+    calls = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        assign_uniform(members)
+    finally:
+        sys.setprofile(None)
+    assert calls < count * count / 2
 
 
 def test_uniform_gives_the_extra_partition_to_one_that_has_it() -> None:

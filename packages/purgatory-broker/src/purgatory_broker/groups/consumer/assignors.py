@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, TypeAlias
@@ -64,34 +65,67 @@ def _balance_unequal(
     owned: dict[str, set[TopicIdPartition]],
     taken: set[TopicIdPartition],
 ) -> None:
-    subscribers: dict[TopicIdPartition, list[str]] = {}
+    everything: set[TopicIdPartition] = set().union(*(member.subscribed for member in members))
+    topics = [list(each) for _, each in groupby(sorted(everything), attrgetter("topic_id"))]
+    subscribers: dict[TopicIdPartition, list[str]] = {topic[0]: [] for topic in topics}
+    firsts = set(subscribers)
     for member in members:
-        for partition in member.subscribed:
-            subscribers.setdefault(partition, []).append(member.member_id)
-    # Partitions that few can have come first.
-    partitions = sorted(subscribers, key=lambda each: (len(subscribers[each]), each))
-
-    def least(partition: TopicIdPartition) -> str:
-        return min(subscribers[partition], key=lambda member_id: len(owned[member_id]))
-
+        for first in member.subscribed & firsts:
+            subscribers[first].append(member.member_id)
+    # Topics that few can have come first.
+    topics.sort(key=lambda topic: len(subscribers[topic[0]]))
     owner_of: dict[TopicIdPartition, str] = {
         partition: member_id for member_id, own in owned.items() for partition in own
     }
-    for partition in partitions:
-        if partition not in taken:
-            owner_of[partition] = least(partition)
-            owned[owner_of[partition]].add(partition)
+    for topic in topics:
+        loads = _Loads(subscribers[topic[0]], owned)
+        for partition in topic:
+            if partition not in taken:
+                owner_of[partition] = loads.give(partition)
     is_balanced = False
     while not is_balanced:
         is_balanced = True
-        for partition in partitions:
-            # Each move makes the numbers more equal, so that the moves end.
-            former, other = owner_of[partition], least(partition)
-            if len(owned[former]) > len(owned[other]) + 1:
-                owned[former].remove(partition)
-                owned[other].add(partition)
-                owner_of[partition] = other
-                is_balanced = False
+        for topic in topics:
+            loads = _Loads(subscribers[topic[0]], owned)
+            for partition in topic:
+                # Each move makes the numbers more equal, so that the moves end.
+                former = owner_of[partition]
+                if len(owned[former]) > loads.least + 1:
+                    loads.take(partition, former)
+                    owner_of[partition] = loads.give(partition)
+                    is_balanced = False
+
+
+class _Loads:
+    """The subscribers of a topic by the number of their partitions, the least first."""
+
+    def __init__(self, subscribers: list[str], owned: dict[str, set[TopicIdPartition]]) -> None:
+        self._owned = owned
+        self._places = {member_id: place for place, member_id in enumerate(subscribers)}
+        #: Entries with another number than their member's are out of date.
+        self._heap = [(len(owned[each]), place, each) for place, each in enumerate(subscribers)]
+        heapify(self._heap)
+
+    @property
+    def least(self) -> int:
+        while self._heap[0][0] != len(self._owned[self._heap[0][2]]):
+            heappop(self._heap)
+        return self._heap[0][0]
+
+    def give(self, partition: TopicIdPartition) -> str:
+        """Give a partition to a member with the least, and return its id."""
+        assert self.least >= 0
+        member_id = self._heap[0][2]
+        self._owned[member_id].add(partition)
+        self._note(member_id)
+        return member_id
+
+    def take(self, partition: TopicIdPartition, member_id: str) -> None:
+        self._owned[member_id].remove(partition)
+        self._note(member_id)
+
+    def _note(self, member_id: str) -> None:
+        heappush(self._heap, (len(self._owned[member_id]), self._places[member_id], member_id))
 
 
 def assign_range(members: list[AssignedMember]) -> dict[str, Assignment]:
