@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Final
 
 from purgatory_broker.patterns.characters import WORD
@@ -10,6 +11,8 @@ from purgatory_broker.patterns.syntax import parse
 
 #: The most places in all sets that are remembered.
 _MAX_CACHED = 100_000
+#: Those between two turns of others on the event loop: up to 10 ms.
+STEPS_PER_SLICE = 4_000
 _END: Final = ""
 
 
@@ -34,12 +37,25 @@ class Pattern:
         self._num_cached = 0
         #: How many steps all matches have taken.
         self.num_steps = 0
+        self._slice_end = STEPS_PER_SLICE
 
     def matches(self, text: str) -> bool:
+        steps = self.match(text)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bool(end.value)
+
+    def match(self, text: str) -> Generator[None, None, bool]:
+        """Match in slices, counted over all texts; return the result."""
         places = frozenset([0])
         previous = _END
         for character in text:
             places = self._after(places, previous, character)
+            if self.num_steps >= self._slice_end:
+                yield
+                self._slice_end = self.num_steps + STEPS_PER_SLICE
             if not places:
                 return False
             previous = character

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tracemalloc
 from contextlib import suppress
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purgatory_broker.patterns.cursor import PatternError
-from purgatory_broker.patterns.pattern import Pattern
+from purgatory_broker.patterns.pattern import STEPS_PER_SLICE, Pattern
 from purgatory_broker.patterns.syntax import MAX_INSTRUCTIONS
 
 _ATOMS = st.sampled_from(
@@ -126,13 +127,21 @@ def test_backtracking_expression_takes_linear_time() -> None:
     assert pattern.num_steps < 10 * len(text)
 
 
+def test_match_gives_way_to_others() -> None:
+    pattern = Pattern("|".join(["[ab]*b[ab]{240}"] * 4))
+    slices = [pattern.num_steps for _ in pattern.match("b" * 249)]
+    assert len(slices) > 5
+    lengths = [end - begin for begin, end in pairwise([0, *slices, pattern.num_steps])]
+    assert max(lengths) < STEPS_PER_SLICE + 2 * MAX_INSTRUCTIONS
+
+
 def test_large_expression_remembers_little() -> None:
     """Its sets of places can have hundreds of elements, and be all different."""
     pattern = Pattern("|".join(["[ab]*a[ab]{240}", "[ab]*b[ab]{240}"] * 3))
     random = Random(1)
     tracemalloc.start()
     try:
-        for _ in range(3):
+        for _ in range(2):
             pattern.matches("".join(random.choices("ab", k=249)))
         size, _ = tracemalloc.get_traced_memory()
     finally:

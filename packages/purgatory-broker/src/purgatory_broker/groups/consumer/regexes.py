@@ -26,7 +26,6 @@ Describable = Callable[[Iterable[str]], Container[str]] | None
 REGEX = "regex"
 #: Kafka's REGEX_BATCH_REFRESH_MIN_INTERVAL_MS.
 _LEAST_INTERVAL_MS = 10_000
-_STEPS_PER_SLICE = 20_000
 #: After which a slice begins; a timer without a delay would not give way to the event loop.
 _PAUSE_MS = 1
 
@@ -109,13 +108,9 @@ class Regexes:
             except GroupError:  # Stored by a broker that takes other expressions.
                 logger.error("group %r: the expression %r is invalid", group.group_id, regex)
                 continue
-            spent = 0
             for name in names:
-                if pattern.matches(name):
+                if (yield from pattern.match(name)):
                     found.add(name)
-                if pattern.num_steps - spent > _STEPS_PER_SLICE:
-                    spent = pattern.num_steps
-                    yield
         if describable is not None:
             allowed = describable(sorted(set().union(*matching.values())))
             for found in matching.values():
