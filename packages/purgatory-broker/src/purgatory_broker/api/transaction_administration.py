@@ -25,6 +25,7 @@ from purgatory_broker.metadata.acls import AclOperation, AclResource
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.transactions.transaction_messages import (
     TransactionFilter,
+    TransactionListing,
 )
 
 
@@ -92,30 +93,35 @@ DESCRIBE_TRANSACTIONS = ServedApi(
 
 def _list_transactions(
     broker: BrokerApi, context: RequestContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse:
-    listed = broker.transactions.list_transactions(
+) -> None:
+    def reply(listed: TransactionListing) -> None:
+        context.reply(
+            ListTransactionsResponse(
+                error_code=listed.error,
+                unknown_state_filters=list(listed.unknown_states),
+                transaction_states=[
+                    listing.TransactionState(
+                        transactional_id=transactional_id,
+                        producer_id=value.producer_id,
+                        transaction_state=value.state.value,
+                    )
+                    for transactional_id, value in listed.transactions
+                    if _may_describe(broker, context, transactional_id)
+                ],
+            )
+        )
+
+    broker.transactions.list_transactions(
         TransactionFilter(
             states=frozenset(request.state_filters),
             producer_ids=frozenset(request.producer_id_filters),
             duration_ms=request.duration_filter,
             pattern=request.transactional_id_pattern or None,
-        )
-    )
-    return ListTransactionsResponse(
-        error_code=listed.error,
-        unknown_state_filters=list(listed.unknown_states),
-        transaction_states=[
-            listing.TransactionState(
-                transactional_id=transactional_id,
-                producer_id=value.producer_id,
-                transaction_state=value.state.value,
-            )
-            for transactional_id, value in listed.transactions
-            if _may_describe(broker, context, transactional_id)
-        ],
+        ),
+        reply,
     )
 
 
 LIST_TRANSACTIONS = ServedApi(
-    messages=LIST_TRANSACTIONS_MESSAGES, versions=(0, 2), answer=_list_transactions
+    messages=LIST_TRANSACTIONS_MESSAGES, versions=(0, 2), handle=_list_transactions
 )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import partial
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.deferred_actions import ActionQueue
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.patterns.cursor import PatternError
-from purgatory_broker.patterns.pattern import Pattern
 from purgatory_broker.settings import ClusterSettings
 from purgatory_broker.transactions.deadlines import Deadlines
 from purgatory_broker.transactions.end_transaction import EndTransactionHandler
@@ -23,6 +21,7 @@ from purgatory_broker.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from purgatory_broker.transactions.transaction_list import list_transactions
 from purgatory_broker.transactions.transaction_log import (
     StateStore,
     TransactionLog,
@@ -48,6 +47,8 @@ logger = logging.getLogger(__name__)
 
 #: Before a timeout or an expiration is tried again: a transition is pending, or an error came.
 _BACKOFF_MS = 100
+#: Between two slices of a list of transactions.
+_PAUSE_MS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,27 +300,23 @@ class TransactionCoordinator:
             return TransactionDescription(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return TransactionDescription(transactional_id, value=transaction.value)
 
-    def list_transactions(self, given: TransactionFilter) -> TransactionListing:
+    def list_transactions(
+        self, given: TransactionFilter, reply: Callable[[TransactionListing], None]
+    ) -> None:
+        """Answer now, or after some turns of others on the event loop if there are many."""
+        self._go_on(list_transactions(self.transactions, given, self._now_ms()), reply)
+
+    def _go_on(
+        self,
+        work: Generator[None, None, TransactionListing],
+        reply: Callable[[TransactionListing], None],
+    ) -> None:
         try:
-            pattern = None if given.pattern is None else Pattern(given.pattern)
-        except PatternError:
-            return TransactionListing(ErrorCode.INVALID_REGULAR_EXPRESSION)
-        now_ms = self._now_ms()
-        return TransactionListing(
-            unknown_states=tuple(
-                sorted(given.states - {state.value for state in TransactionState})
-            ),
-            transactions=tuple(
-                (transaction.transactional_id, transaction.value)
-                for transaction in self.transactions
-                if (not given.producer_ids or transaction.value.producer_id in given.producer_ids)
-                and (not given.states or transaction.state.value in given.states)
-                and (
-                    given.duration_ms < 0 or now_ms - transaction.value.start_ms > given.duration_ms
-                )
-                and (pattern is None or pattern.matches(transaction.transactional_id))
-            ),
-        )
+            next(work)
+        except StopIteration as end:
+            reply(end.value)
+        else:
+            self._channel.call_later(_PAUSE_MS, partial(self._go_on, work, reply))
 
     # -- inspection
 
