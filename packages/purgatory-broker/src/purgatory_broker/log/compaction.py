@@ -25,6 +25,10 @@ from purgatory_broker.log.segment import BatchEntry, Segment
 RECORDS_PER_SLICE = 500
 #: What a batch costs beside its records, in records.
 _BATCH_COST = 8
+#: The keys' memory after which a pass begins no further segment: Kafka's default for their hashes.
+MAX_KEY_BYTES = 134_217_728
+#: What a key costs in a dict, beside its own bytes.
+_KEY_OVERHEAD = 150
 #: The bytes that are written at a time.
 _WRITE_BYTES = 262_144
 
@@ -105,7 +109,8 @@ class _Output:
 class Compaction:
     """One pass over a log, in slices, while others append to it and read it.
 
-    1. Read the segments that are new since the last pass, and note the last offset of each key.
+    1. Read the segments that are new since the last pass, and note the last offset of each key. If
+       there are too many keys, the pass ends where they are, and is partial.
     2. Copy the segments from the log's first on, some small ones together, without the records
        that have a later one of their key.
     3. Put each copy in the place of what it was made of.
@@ -137,6 +142,8 @@ class Compaction:
         self.end_offset = self._segments[-1].next_offset if self._segments else self.start_offset
         self._sizes = {segment: segment.size for segment in self._segments}
         self.stats = CompactionStats()
+        #: Another pass has to go on at `end_offset`.
+        self.is_partial = False
         self._last_offsets: dict[bytes, int] = {}
         self._cost = 0
         #: The leader epoch of the last batch that was copied.
@@ -180,9 +187,15 @@ class Compaction:
 
     def _note_keys(self, transactions: _Transactions) -> Iterator[None]:
         last_offsets = self._last_offsets
-        for segment in self._segments:
+        num_bytes = 0
+        for position, segment in enumerate(self._segments):
             if segment.next_offset <= self.start_offset:
                 continue
+            if num_bytes > MAX_KEY_BYTES:
+                self.is_partial = True
+                del self._segments[position:]
+                self.end_offset = self._segments[-1].next_offset
+                return
             for index in range(len(segment)):
                 header, batch = self._read(segment, index)
                 yield from self._take_turn(header.record_count, self._segments)
@@ -194,7 +207,10 @@ class Compaction:
                 base_offset = header.base_offset
                 for _, delta, key_at, key_size, *_ in record_layouts(records, header.record_count):
                     if key_size >= 0 and base_offset + delta >= self.start_offset:
+                        num_keys = len(last_offsets)
                         last_offsets[records[key_at : key_at + key_size]] = base_offset + delta
+                        if len(last_offsets) > num_keys:
+                            num_bytes += key_size + _KEY_OVERHEAD
 
     def _read(self, segment: Segment, index: int) -> tuple[BatchHeader, bytes]:
         batch = segment.batch(index)

@@ -91,10 +91,17 @@ class LogCleaner:
         return cleanable(log, log.settings, self._wall_ms(), replica.last_stable_offset)
 
     def _compact(self, replica: Replica) -> Generator[None, None, None]:
-        log, key, node_id = replica.log, replica.key, self._replicas.node_id
         limit_offset = self._cleanable(replica).limit_offset
-        compaction = Compaction(log, log.settings, self._wall_ms(), limit_offset)
-        yield from compaction.run()
+        is_partial = True
+        while is_partial:
+            log = replica.log
+            compaction = Compaction(log, log.settings, self._wall_ms(), limit_offset)
+            yield from compaction.run()
+            self._note_pass(replica, compaction)
+            is_partial = compaction.is_partial
+
+    def _note_pass(self, replica: Replica, compaction: Compaction) -> None:
+        key, node_id = replica.key, self._replicas.node_id
         stats = compaction.stats
         logger.info(
             "node %d: compacted %s, where offsets %d to %d were new: %d of %d records and %d of %d "

@@ -159,6 +159,29 @@ def test_keyless_records_go_with_a_count(make_log: MakeLog) -> None:
     assert (left(log), done.stats.keyless_records) == ([(1, b"a", b"1")], 1)
 
 
+def test_pass_ends_where_the_keys_take_too_much_memory(
+    make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_module, "MAX_KEY_BYTES", 500)
+    log = make_log(segment_bytes=200, compacted=True)
+    for number in range(24):
+        put(log, (b"k%d" % (number % 5), b"%d" % number))
+    log.roll()
+    ends: list[int] = []
+    is_partial = True
+    while is_partial:
+        done = compaction(log)
+        for _ in done.run():
+            pass
+        log.check()
+        assert log.cleaned_offset == done.end_offset
+        ends.append(done.end_offset)
+        is_partial = done.is_partial
+    assert len(ends) > 2
+    assert ends == sorted(set(ends))
+    assert left(log) == [(at, b"k%d" % (at % 5), b"%d" % at) for at in range(19, 24)]
+
+
 # -- what is left alone
 
 

@@ -146,6 +146,23 @@ def test_command_compacts_each_live_replica() -> None:
     run_scenario(scenario, configs=COMPACT)
 
 
+def test_log_with_many_keys_is_compacted_in_several_passes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compaction_module, "MAX_KEY_BYTES", 1)
+    caplog.set_level(logging.INFO)
+
+    async def scenario(harness: ClusterHarness) -> None:
+        for number in range(6):
+            await put(harness, b"%d" % (number % 2), b"%d" % number)
+        caplog.clear()
+        await harness.cluster.compact("orders")
+        assert stripped(harness, 0) == [b"4", b"5"]
+        assert sum("compacted orders-0" in each for each in caplog.messages) > 1
+
+    run_scenario(scenario, nodes=1, configs=COMPACT, log_segment_bytes=1_024)
+
+
 def test_record_that_is_not_replicated_is_not_compacted() -> None:
     async def scenario(harness: ClusterHarness) -> None:
         await harness.produce_to(0, [(KEY, build_batch([(b"a", b"1")], NOW))]).get()
