@@ -11,14 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from purgatory_spark._analysis.charts import (
-    NARROW,
-    STYLE,
-    WIDE,
-    new_figure,
-    to_svg,
-)
-from purgatory_spark._analysis.palette import light_color
+from benchmarks.report.svg import NARROW, STYLE, WIDE, light_color, new_figure, to_svg
 
 Row = dict[str, Any]
 

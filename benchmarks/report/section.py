@@ -11,7 +11,7 @@ from rich.table import Table
 
 from benchmarks.report import charts, results
 from benchmarks.report.results import PUBLISHED, Row
-from purgatory_spark._analysis.charts import page_chart
+from benchmarks.report.svg import page_chart
 from purgatory_spark._analysis.units import format_number
 
 #: Charts of the published benchmark: metric, axis label, title.

@@ -1,109 +1,108 @@
-"""Charts of the report, drawn from rows."""
+"""Charts of the report, made from rows."""
 
 from __future__ import annotations
 
+import json
 import re
-import runpy
-import warnings
 from datetime import datetime, timedelta
 from typing import Any
-from xml.etree import ElementTree
 
-import matplotlib
-import matplotlib.pyplot as plt
 import pytest
 
-from purgatory_spark._analysis import charts
-from purgatory_spark._analysis.charts import expired_by_type, waiting_times, what_if_curve
-from purgatory_spark._analysis.palette import themed, variables
-from purgatory_spark._analysis.time_charts import (
-    arrivals_over_time,
-    complete_bins,
-    expired_over_time,
-    pending_over_time,
-    waits_over_time,
-)
+from purgatory_spark._analysis import units
+from purgatory_spark._analysis.chart_files import chart_frame, chart_script, chart_styles
+from purgatory_spark._analysis.charts import Chart, waiting_times, what_if_curve
+from purgatory_spark._analysis.palette import PALETTE
+from purgatory_spark._analysis.time_charts import TimeCharts, complete_bins
 from purgatory_spark._analysis.wait_scale import BINS_PER_DECADE
+from tests.browser.browser import open_browser
 
 NOON = datetime(2022, 8, 22, 12)
+MINUTE_MS = 60_000
 
 
-def by_type(*names: str) -> str:
-    """Draw the chart of request types whose requests all expired."""
-    return expired_by_type(
-        [{"value": name, "requests": 2, "expired": 2, "expired_share": 1.0} for name in names]
-    )
+def drawn(chart: Chart) -> dict[str, Any]:
+    """Return what the page's script is told of a chart."""
+    known: dict[str, Any] = json.loads(chart.json)
+    return known
 
 
-def texts(svg: str) -> list[str]:
-    """Return the texts in a chart, which must be well-formed XML."""
-    return [
-        "".join(element.itertext())
-        for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
-    ]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "$x$",
-        "from $5 to $10",
-        "$\\frac$",
-        "<script>alert(1)</script>",
-        "a & b",
-        "--> ]]>",
-        "",
-        "名前",
-    ],
-)
-def test_type_name_is_drawn_as_text(name: str) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        svg = by_type(name, "other")
-    assert "<script" not in svg
-    assert name in [*texts(svg), ""]
-
-
-def test_long_name_loses_its_beginning() -> None:
-    assert "…" + "x" * 43 in texts(by_type("/very/long" + "x" * 100))
-
-
-def test_most_expired_types_are_on_top() -> None:
-    rows = [
-        {"value": f"t{n}", "requests": 10, "expired": n, "expired_share": n / 10} for n in range(6)
-    ]
-    shown = texts(expired_by_type(rows, max_types=3))
-    assert [text for text in shown if text.startswith("t")] == ["t3", "t4", "t5"]
-    assert [text.strip() for text in shown if " of " in text] == ["3 of 10", "4 of 10", "5 of 10"]
+def values(chart: Chart) -> list[list[Any]]:
+    return [line["values"] for line in drawn(chart)["lines"]]
 
 
 def rows_at(count: int, **values: Any) -> list[dict[str, Any]]:
     """Bins of a minute."""
-    row = {"arrived": 0, "ended": 0, "expired": 0, "pending": 0, "p50_ms": None, "p99_ms": None}
+    row = {
+        "arrived": 0,
+        "ended": 0,
+        "expired": 0,
+        "pending": 0,
+        "peak_pending": 0,
+        "p50_ms": None,
+        "p99_ms": None,
+    }
     row |= values
     return [{"from_at": NOON + timedelta(minutes=number), **row} for number in range(count)]
 
 
+def over_time(rows: list[Any], marks: Any = ()) -> TimeCharts:
+    return TimeCharts(rows, float(MINUTE_MS), marks, "trace-1")
+
+
 @pytest.mark.parametrize("count", [1, 2, 250])
 @pytest.mark.parametrize(
-    "values",
+    "given",
     [
         {},
-        {"arrived": 1, "expired": 1, "pending": 10**9, "p50_ms": 0.0, "p99_ms": 2e9},
+        {"arrived": 1, "expired": 1, "peak_pending": 10**9, "p50_ms": 0.0, "p99_ms": 2e9},
         {"arrived": 10**9, "p50_ms": 0.0, "p99_ms": 0.0},
     ],
 )
-def test_timelines_of_any_length_are_drawn(count: int, values: dict[str, float]) -> None:
-    rows = rows_at(count, **values)
-    for draw in (
-        lambda rows, marks: pending_over_time(rows, 60_000.0, NOON, marks),
-        expired_over_time,
-        waits_over_time,
-        lambda rows, marks: arrivals_over_time(rows, 60_000.0, marks),
-    ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert draw(rows, [{"at": NOON}]).startswith('<svg role="img" aria-label="')
+def test_timelines_of_any_length_have_a_value_for_each_bin(
+    count: int, given: dict[str, float]
+) -> None:
+    rows = rows_at(count, **given)
+    charts = over_time(rows, [{"at": NOON, "label": "deployment"}])
+    made = [
+        charts.arrivals(NOON, NOON),
+        charts.pending(NOON),
+        charts.expired(),
+        charts.waits(),
+    ]
+    for chart in made:
+        known = drawn(chart)
+        # One axis, so that they are zoomed together.
+        assert known["x"] == {
+            "start": 1_661_169_600_000,
+            "step": MINUTE_MS,
+            "count": count,
+        }
+        assert known["group"] == "trace-1"
+        assert known["verticals"][0]["label"] == "deployment"
+        assert {len(line["values"]) for line in known["lines"]} == {count}
+        assert len(chart.json) < 20_000
+
+
+def test_gaps_have_no_value() -> None:
+    rows = rows_at(2)
+    rows[1] |= {"arrived": 4, "expired": 1, "p50_ms": 0.0, "p99_ms": 8.0}
+    charts = over_time(rows)
+    assert values(charts.expired()) == [[None, 0.25]]
+    assert values(charts.waits()) == [[None, 8.0], [None, 0]]
+    # 0 has a place on a logarithmic axis, and shares have one that is not.
+    assert drawn(charts.waits())["y"] == {"unit": "ms", "log": True, "zero": 0.8}
+    assert drawn(charts.expired())["y"]["log"] is False
+
+
+def test_marks_of_a_moment_are_one_line() -> None:
+    marks = [
+        {"at": NOON + timedelta(seconds=1), "label": label, "side": side}
+        for label in ("one", "other")
+        for side in ("before", "after")
+    ]
+    verticals = drawn(over_time(rows_at(1), marks).expired())["verticals"]
+    assert verticals == [{"at": 1_661_169_601_000, "label": "one, other", "color": "ink"}]
 
 
 def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
@@ -117,31 +116,17 @@ def test_bins_that_a_trace_covers_in_part_are_left_out() -> None:
     assert complete_bins(rows, 60_000.0, NOON, NOON + timedelta(minutes=5)) == rows[:5]
     # Too short a trace has no other bins.
     assert complete_bins(rows[:1], 60_000.0, first, first) == rows[:1]
+    rates = values(over_time(rows).arrivals(first, last))
+    assert rates == [[None, 5.0, 5.0, 5.0, None, None, None]]
 
 
-def test_pending_requests_are_dotted_after_the_last_arrival() -> None:
-    rows = rows_at(5, arrived=1, pending=3)
-    ended = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=3), [])
-    going_on = pending_over_time(rows, 60_000.0, NOON + timedelta(minutes=5), [])
-    assert "stroke-dasharray" in ended
-    assert "stroke-dasharray" not in going_on
-
-
-def test_colors_follow_the_page() -> None:
-    svg = themed(by_type("#d1495b", "other"))
-    assert "var(--expired, #d1495b)" in svg
-    assert "fill: var(--soft, currentColor)" in svg
-    assert "#d1495b" in texts(svg)
-    waits = {"from_ms": 5.0, "completed": 5, "expired": 1, "satisfied_late": 1}
-    histogram = themed(waiting_times([waits], BINS_PER_DECADE, {"p50": 5.0}))
-    for chart in (svg, histogram):
-        styles = re.findall('<text style="([^"]*)"', chart)
-        assert len(styles) > 5
-        assert all("fill: var(--" in style for style in styles), "black on a dark page"
-        assert "#ffffff" not in chart, "white on a dark page"
-    for ground in (0, 1):
-        declared = set(re.findall(r"--[a-z-]+(?=:)", variables(ground)))
-        assert set(re.findall(r"var\((--[a-z-]+)", svg)) <= declared
+def test_pending_requests_are_the_peaks_and_the_last_arrival_is_marked() -> None:
+    rows = rows_at(5, arrived=1, pending=0, peak_pending=3)
+    charts = over_time(rows)
+    assert values(charts.pending(NOON)) == [[3] * 5]
+    for minutes, labels in ((3, ["last arrival"]), (5, [])):
+        chart = charts.pending(NOON + timedelta(minutes=minutes))
+        assert [line.label for line in chart.verticals] == labels
 
 
 @pytest.mark.parametrize(
@@ -152,50 +137,84 @@ def test_colors_follow_the_page() -> None:
     ],
 )
 def test_waits_in_one_bin_are_drawn(waits: dict[str, Any], quantiles: dict[str, float]) -> None:
-    late = waits | {"satisfied_late": waits["expired"]}
-    shown = texts(waiting_times([late], BINS_PER_DECADE, quantiles))
-    assert {"completed", "expired"} <= set(shown)
-    assert ("satisfied after the timeout" in shown) == bool(waits["expired"])
-    assert ("p50, p99" in shown) == (quantiles["p50"] > 0)
+    chart = waiting_times(
+        [waits | {"bin": 7, "satisfied_late": waits["expired"]}], BINS_PER_DECADE, quantiles
+    )
+    late = [[1, None]] if waits["expired"] else []
+    assert values(chart) == [[waits["completed"], 0], [waits["expired"], 0], *late]
+    assert [line.label for line in chart.verticals] == (
+        ["p50, p99"] if quantiles["p50"] > 0 else []
+    )
 
 
-def test_curve_of_timeout_zero_is_drawn() -> None:
+def test_waits_have_all_bins_between_the_first_and_the_last() -> None:
+    waits = [
+        {"bin": number, "from_ms": 0.0, "completed": number, "expired": 1, "satisfied_late": 0}
+        for number in (20, 22)
+    ]
+    chart = waiting_times(waits, BINS_PER_DECADE, {})
+    assert values(chart) == [[20, 0, 22, 0], [1, 0, 1, 0]]
+    assert drawn(chart)["x"]["names"][0] == "10 ms to 11.2 ms"
+    assert drawn(chart)["x"]["values"][0] == 10
+
+
+def test_curve_of_timeout_zero_has_a_place_on_the_axis() -> None:
     row = {"timeout_ms": 0, "expired_share": 1.0, "peak_bytes": 0.0}
-    assert "B at the peak, busiest host" in texts(what_if_curve([row], [0, 0]))
+    chart = what_if_curve([row], [0, 0], 0)
+    assert drawn(chart)["x"] == {"values": [0.5], "names": ["0"]}
+    assert [line.label for line in chart.verticals] == ["in use, recommended: 0"]
 
 
-def test_small_shares_are_drawn_on_a_log_scale() -> None:
+def test_small_shares_are_on_a_log_scale() -> None:
     rows = [
         {"timeout_ms": timeout, "expired_share": share, "peak_bytes": 1.0}
         for timeout, share in ((1, 0.5), (10, 1e-6), (100, 0.0))
     ]
-    assert {"0.0001 %", "100.0 %"} <= set(texts(what_if_curve(rows, [])))
-    shown = texts(what_if_curve(rows[:1], []))
-    assert "50%" in shown
-    assert "0.0001 %" not in shown
+    chart = what_if_curve(rows, [100], 10)
+    assert drawn(chart)["y"] == {"unit": "share", "log": True, "zero": 1e-07}
+    assert [(line.at, line.label) for line in chart.verticals] == [
+        (10, "recommended: 10 ms"),
+        (100, "in use: 100 ms"),
+    ]
+    assert drawn(what_if_curve(rows[:1], []))["y"]["log"] is False
 
 
-def test_chart_has_no_date_and_no_size() -> None:
-    svg = by_type("one", "two")
-    tag = re.match("<svg[^>]*>", svg)
-    assert tag is not None
-    assert not re.search(r" (width|height)=", tag[0])
-    assert "<dc:date>" not in svg
+def test_frame_of_a_chart_loads_nothing_and_escapes_names() -> None:
+    mark = {"at": NOON, "label": "</script><script>alert(1)</script>\"'", "side": "before"}
+    frame = chart_frame(over_time(rows_at(1), [mark]).expired())
+    assert "<script" not in frame
+    assert re.findall(r"<(\w+)", frame) == ["iframe"]
+    assert "alert(1)" in frame
+    assert len(frame) < 100_000
 
 
-def test_pyplot_stays_the_users() -> None:
-    before = matplotlib.get_backend()
-    matplotlib.use("template")
-    try:
-        drawn = runpy.run_path(charts.__file__)["what_if_curve"](
-            [
-                {"timeout_ms": timeout_ms, "expired_share": 0.5, "peak_bytes": 1.0}
-                for timeout_ms in (1, 10)
-            ],
-            [10],
+def test_page_has_the_charts_colors_and_licence() -> None:
+    for name in PALETTE:
+        assert chart_styles().count(f"--{name}:") == 2, "on a light and on a dark ground"
+    assert "Permission is hereby granted" in chart_script()
+    assert "</script" not in chart_script()
+    assert "<!--" not in chart_script()
+
+
+@pytest.mark.slow
+def test_charts_show_numbers_as_tables_do() -> None:
+    given = [
+        (unit, value)
+        for unit in ("ms", "share", "bytes", "number")
+        for value in (0, 1e-4, 0.0021, 0.1234, 0.999, 1, 9.87, 12.34, 999, 1500, 9e4, 1.5e6, 3e10)
+    ]
+    formats: dict[str, Any] = {
+        "ms": units.format_ms,
+        "share": units.format_share,
+        "bytes": units.format_bytes,
+        "number": units.format_number,
+    }
+    expected = [formats[unit](value) for unit, value in given]
+    with open_browser() as browser:
+        page = browser.new_page()
+        page.set_content(f"<body></body><script>{chart_script()}</script>")
+        found = page.evaluate(
+            "(given) => given.map(([unit, value]) => FORMATS[unit](value))",
+            [list(pair) for pair in given],
         )
-        assert matplotlib.get_backend() == "template"
-        assert plt.get_fignums() == []
-    finally:
-        matplotlib.use(before)
-    assert "10 ms" in texts(drawn)
+    assert [text.replace("\u00a0", " ") for text in found] == expected

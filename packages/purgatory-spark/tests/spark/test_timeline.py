@@ -13,6 +13,20 @@ from purgatory_spark._rows.checks import MAX_TIME_US, MIN_TIME_US
 from tests.spark.trace_folders import rows_of
 
 
+def most_pending(given: list[tuple[int, int, str]], from_us: int, to_us: int) -> int:
+    """Count what is pending just before a bin begins, and after each arrival in it."""
+    moments = [arrived_us for arrived_us, _, _ in given if from_us <= arrived_us < to_us]
+    return max(
+        [
+            sum(arrived_us < from_us <= ended_us for arrived_us, ended_us, _ in given),
+            *(
+                sum(arrived_us <= moment < ended_us for arrived_us, ended_us, _ in given)
+                for moment in moments
+            ),
+        ]
+    )
+
+
 @pytest.mark.parametrize(
     ("first_us", "bin_us"),
     [
@@ -58,10 +72,11 @@ def test_every_microsecond_is_in_its_bin(spark: SparkSession, first_us: int, bin
                 "pending": sum(
                     arrived_us < at + bin_us <= ended_us for arrived_us, ended_us, _ in given
                 ),
+                "peak_pending": most_pending(given, at, at + bin_us),
             }
         )
     bins = TimeBins(first // bin_us, last // bin_us, bin_us)
-    found = timeline(count_outcomes(outcomes, bins, []), bins).selectExpr(
-        "unix_micros(from_at) AS us", "arrived", "ended", "expired", "pending"
+    found = timeline(count_outcomes(outcomes, bins, []), outcomes, bins).selectExpr(
+        "unix_micros(from_at) AS us", "arrived", "ended", "expired", "pending", "peak_pending"
     )
     assert sorted(rows_of(found), key=lambda row: row["us"]) == expected

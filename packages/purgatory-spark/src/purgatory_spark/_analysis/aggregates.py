@@ -23,6 +23,9 @@ QUANTILES: Mapping[str, float] = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99, 
 #: The same of the uncut waits, from the arrival until the condition holds.
 UNCUT_QUANTILES: Mapping[str, float] = {f"uncut_{name}": share for name, share in QUANTILES.items()}
 
+#: Parts of a bin whose changes are put in order by themselves.
+_CELLS = 8
+
 _TIMELINE_QUANTILES = {name: QUANTILES[name] for name in ("p50_ms", "p99_ms")}
 
 
@@ -219,12 +222,14 @@ def _count_answers(counts: DataFrame) -> DataFrame:
     )
 
 
-def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
+def timeline(counts: DataFrame, outcomes: DataFrame, bins: TimeBins) -> DataFrame:
     """Count arrivals, ends and pending requests over time.
 
-    Returns a row for each bin, empty ones too: `from_at`, `arrived`, `ended`, `expired`, `p50_ms`
-    and `p99_ms` (the latter three of the requests that arrived in the bin; quantiles of the waiting
-    times are at most 2.4 % too long, and null without arrivals) and `pending` (at the bin's end).
+    `counts`: those of `count_outcomes` of the outcomes. Returns a row for each bin, empty ones too:
+    `from_at`, `arrived`, `ended`, `expired`, `p50_ms` and `p99_ms` (the latter three of the
+    requests that arrived in the bin; quantiles of the waiting times are at most 2.4 % too long, and
+    null without arrivals), `pending` (at the bin's end) and `peak_pending` (the most at once in
+    the bin, from its beginning on).
     """
     is_arrival, none = F.col("arrived_bin").isNotNull(), F.lit(0).cast("bigint")
     counted = counts.where(is_arrival | F.col("ended_bin").isNotNull()).select(
@@ -249,10 +254,13 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
     )
     # One partition is enough: there are at most a few hundred bins.
     so_far = Window.orderBy("bin").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    pending = (F.sum("arrived").over(so_far) - F.sum("ended").over(so_far)).alias("pending")
+    pending = F.sum("arrived").over(so_far) - F.sum("ended").over(so_far)
+    before = F.coalesce(F.lag("pending").over(Window.orderBy("bin")), none)
     return (
         joined.coalesce(1)
-        .select("*", pending)
+        .withColumn("pending", pending)
+        .join(F.broadcast(_peaks(outcomes, bins)), "bin", "left")
+        .withColumn("peak_pending", F.greatest(before, "peak"))
         .where(F.col("bin").between(bins.first, bins.last))
         .select(
             F.timestamp_micros(F.col("bin") * bins.width_us).alias("from_at"),
@@ -261,8 +269,42 @@ def timeline(counts: DataFrame, bins: TimeBins) -> DataFrame:
             "expired",
             *_TIMELINE_QUANTILES,
             "pending",
+            "peak_pending",
         )
         .sortWithinPartitions("from_at")
+    )
+
+
+def _peaks(outcomes: DataFrame, bins: TimeBins) -> DataFrame:
+    """Return the most pending requests after an arrival or an end in each `bin`, as `peak`.
+
+    Requests that end when they arrive are never pending.
+    """
+    cells = bins.divided(_CELLS)
+    arrived_us, ended_us = F.unix_micros("arrived_at"), F.unix_micros("ended_at")
+    changes = F.array(
+        F.struct(arrived_us.alias("us"), F.lit(1).alias("change")),
+        F.struct(ended_us.alias("us"), F.lit(-1).alias("change")),
+    )
+    changed = (
+        outcomes.where(ended_us > arrived_us)
+        .select(F.inline(changes))
+        .withColumn("cell", cells.number_of(F.timestamp_micros("us")))
+    )
+    # All changes of a moment count at once, as a range of an order by times has them all.
+    so_far = F.sum("change").over(Window.partitionBy("cell").orderBy("us"))
+    by_cell = (
+        changed.withColumn("so_far", so_far)
+        .groupBy("cell")
+        .agg(F.max("so_far").alias("highest"), F.sum("change").alias("change"))
+        .coalesce(1)
+    )
+    before = Window.orderBy("cell").rowsBetween(Window.unboundedPreceding, -1)
+    at_first = F.coalesce(F.sum("change").over(before), F.lit(0))
+    return (
+        by_cell.select("cell", (at_first + F.col("highest")).alias("peak"))
+        .groupBy(F.floor(F.col("cell") / _CELLS).alias("bin"))
+        .agg(F.max("peak").alias("peak"))
     )
 
 

@@ -92,7 +92,7 @@ def analyze(
         # Its groups are ranked by several tasks, and written by one.
         "summary": aggregates.summarize_outcomes(counts, suspected).repartition(1),
         "waits": aggregates.histogram_waits(counts),
-        "timeline": aggregates.timeline(counts, bins),
+        "timeline": aggregates.timeline(counts, outcomes, bins),
         "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
     }
     if trace.marks:

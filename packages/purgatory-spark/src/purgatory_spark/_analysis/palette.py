@@ -1,8 +1,6 @@
-"""The colors of the report, and how a chart gets those of the page that shows it."""
+"""The colors of the report."""
 
 from __future__ import annotations
-
-import re
 
 #: Colors that charts are drawn in, by the name of the style sheet's variable: on a light and on a
 #: dark ground.
@@ -22,31 +20,6 @@ PALETTE = {
     "violet": ("#6b5b95", "#a897d6"),
     "teal": ("#4aa3a2", "#6cc5c4"),
 }
-
-#: Text and lines in the color of the text around them, where a page has no such variables.
-_OF_TEXT = ("ink", "soft")
-
-_NAMES = {light: name for name, (light, _) in PALETTE.items()}
-
-
-def light_color(name: str) -> str:
-    return PALETTE[name][0]
-
-
-def themed(svg: str) -> str:
-    """Give a chart, drawn in colors of the `PALETTE`, the colors of the page that embeds it.
-
-    In a page without these variables the chart has its own colors, and its text that of the page.
-    """
-
-    def variable(match: re.Match[str]) -> str:
-        name = _NAMES.get(match[0])
-        if name is None:
-            return match[0]
-        return f"var(--{name}, {'currentColor' if name in _OF_TEXT else match[0]})"
-
-    # Only in styles: a text of the trace may be a color, too.
-    return re.sub(r'style="[^"]*"', lambda style: re.sub("#[0-9a-f]{6}", variable, style[0]), svg)
 
 
 def variables(ground: int) -> str:

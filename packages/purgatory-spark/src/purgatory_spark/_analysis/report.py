@@ -30,7 +30,7 @@ def write_report(
     Returns:
         `target`.
     """
-    # It imports matplotlib and jinja2, which Spark's Python workers would import with the package.
+    # It imports jinja2, which Spark's Python workers would import with the package.
     from purgatory_spark._analysis.report_page import report_page
 
     page = report_page(spark, analyses, target.parent, title, benchmarks)

@@ -6,9 +6,8 @@ import base64
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,14 @@ from markupsafe import Markup
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis import charts, report_tables, time_charts
+from purgatory_spark._analysis import charts, report_tables
 from purgatory_spark._analysis.analysis_folder import Analysis
-from purgatory_spark._analysis.charts import PageChart, page_chart
+from purgatory_spark._analysis.chart_files import chart_script, chart_styles, text_of
+from purgatory_spark._analysis.charts import Chart
 from purgatory_spark._analysis.findings import find
-from purgatory_spark._analysis.palette import variables
 from purgatory_spark._analysis.report_tables import Table
 from purgatory_spark._analysis.small_tables import SmallTables
+from purgatory_spark._analysis.time_charts import TimeCharts, complete_bins
 from purgatory_spark._analysis.units import format_ms, format_share, unbroken
 from purgatory_spark._analysis.wait_scale import BINS_PER_DECADE
 
@@ -56,18 +56,20 @@ def report_page(
     environment.filters.update(
         integer=lambda value: f"{value:,}", ms=format_ms, share=format_share, unbroken=unbroken
     )
-    script = (templates / "report.js").read_text(encoding="utf-8")
+    script = Markup("\n").join((chart_script(), Markup(text_of("report.js"))))
     digest = hashlib.sha256(script.encode()).digest()
     return environment.get_template("report.html").render(
         title=title,
-        traces=[_trace_section(spark, analysis, folder) for analysis in analyses],
+        traces=[
+            _trace_section(spark, analysis, folder, f"trace-{number}")
+            for number, analysis in enumerate(analyses, start=1)
+        ],
         benchmarks=benchmarks,
         targets_table=report_tables.targets_table,
         question_table=report_tables.question_table,
         not_measured_table=report_tables.not_measured_table,
-        light=variables(0),
-        dark=variables(1),
-        script=Markup(script),
+        styles=chart_styles(),
+        script=script,
         # The page runs this script alone, and loads nothing.
         script_hash=f"sha256-{base64.b64encode(digest).decode()}",
         version=version("purgatory-spark"),
@@ -76,8 +78,8 @@ def report_page(
     )
 
 
-def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row:
-    """Return the template's values for one trace.
+def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path, name: str) -> Row:
+    """Return the template's values for one trace, whose section on the page is `name`.
 
     The rows collected here are few whatever the trace's size: bins, timeouts, and the first
     `_MAX_ROWS` hosts and types.
@@ -87,14 +89,12 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row
     tables = SmallTables(analysis)
     in_use = tables.timeouts_in_use
     section: Row = {
+        "id": name,
         "name": trace["name"],
         "folder": Path(os.path.relpath(analysis.path, folder)).as_posix(),
         "format": trace["format"],
         "notes": trace["notes"],
         "findings": find(tables),
-        "parameters": ", ".join(
-            f"{name}={value}" for name, value in _given(trace["parameters"]).items()
-        ),
         "settings": _settings(manifest),
         "timeout": " to ".join(format_ms(timeout) for timeout in in_use),
         "timeouts_in_use": in_use,
@@ -110,11 +110,9 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path) -> Row
         **_replays(spark, tables),
     }
     first, last = (_EPOCH + timedelta(microseconds=us) for us in manifest["arrivals_us"])
-    section["last_arrival"] = last
-    section["complete_bins"] = time_charts.complete_bins(
-        section["timeline"], section["bin_ms"], first, last
-    )
-    section["charts"] = _charts(section)
+    timeline = section["timeline"]
+    section["is_cut"] = len(complete_bins(timeline, section["bin_ms"], first, last)) < len(timeline)
+    section["charts"] = _charts(section, first, last)
     section["tables"] = _tables(manifest, section)
     drawn = sum(row["arrived"] for row in section["timeline"])
     section["not_drawn"] = section["all"]["requests"] - drawn
@@ -172,23 +170,21 @@ def _replays(spark: SparkSession, tables: SmallTables) -> Row:
     }
 
 
-def _charts(section: Row) -> dict[str, PageChart | None]:
-    timeline, marks, bin_ms = section["timeline"], section["marks"], section["bin_ms"]
-    complete, last = section["complete_bins"], section["last_arrival"]
-    overall, types, what_if = section["all"], section["types"], section["what_if"]
+def _charts(section: Row, first: datetime, last: datetime) -> dict[str, Chart]:
+    """Return the charts of a trace, whose first and last request arrived at these times."""
+    overall = section["all"]
     quantiles = {label: overall[name] for name, label in _QUANTILE_LABELS.items()}
-    recommended = section["findings"].timeout.timeout_ms
-    draw: dict[str, Callable[[float], str]] = {
-        "arrivals": partial(time_charts.arrivals_over_time, complete, bin_ms, marks),
-        "pending": partial(time_charts.pending_over_time, timeline, bin_ms, last, marks),
-        "expired": partial(time_charts.expired_over_time, timeline, marks),
-        "waits_over_time": partial(time_charts.waits_over_time, timeline, marks),
-        "waits": partial(charts.waiting_times, section["waits"], BINS_PER_DECADE, quantiles),
-        "what_if": partial(charts.what_if_curve, what_if, section["timeouts_in_use"], recommended),
-        "types": partial(charts.expired_by_type, types, 12),
+    over_time = TimeCharts(section["timeline"], section["bin_ms"], section["marks"], section["id"])
+    return {
+        "arrivals": over_time.arrivals(first, last),
+        "pending": over_time.pending(last),
+        "expired": over_time.expired(),
+        "waits_over_time": over_time.waits(),
+        "waits": charts.waiting_times(section["waits"], BINS_PER_DECADE, quantiles),
+        "what_if": charts.what_if_curve(
+            section["what_if"], section["timeouts_in_use"], section["findings"].timeout.timeout_ms
+        ),
     }
-    is_empty = {"types": len(types) <= 1 or not overall["expired"]}
-    return {name: None if is_empty.get(name) else page_chart(draw[name]) for name in draw}
 
 
 def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
@@ -215,10 +211,23 @@ def _given(parameters: Row) -> Row:
     return {name: value for name, value in parameters.items() if value not in ({}, (), [], None)}
 
 
+def _readable(value: Any) -> str:
+    """Return a parameter's value as text, with a line for each of its parts."""
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {_readable(part)}" for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_readable, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value.is_integer() else f"{value:.6g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def _settings(manifest: Row) -> Row:
     trace = manifest["trace"]
     settings: Row = {"source": trace["source"], "format": trace["format"]}
-    settings |= _given(trace["parameters"])
+    settings |= {name: _readable(value) for name, value in _given(trace["parameters"]).items()}
     for replay in manifest["replays"]:
         known = {name: value for name, value in replay.items() if name not in ("design", "label")}
         if replay["design"] == "legacy":
@@ -227,5 +236,5 @@ def _settings(manifest: Row) -> Row:
         settings[f"replay, {replay['label']}"] = ", ".join(
             f"{name} {value}" for name, value in known.items()
         )
-    settings["timeouts tried, ms"] = ", ".join(map(str, manifest["timeouts_ms"]))
+    settings["timeouts tried (ms)"] = _readable(manifest["timeouts_ms"])
     return settings

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from purgatory_spark._analysis.units import format_bytes, format_ms, format_number, format_share
+from purgatory_spark._analysis.units import (
+    common_unit,
+    format_bytes,
+    format_in,
+    format_ms,
+    format_number,
+    format_share,
+)
 
 Row = Mapping[str, Any]
 
@@ -16,11 +23,18 @@ _KINDS: Mapping[str, tuple[Callable[[Any], str], str]] = {
     "text": (str, ""),
     "integer": (lambda value: f"{value:,}", ""),
     "number": (format_number, ""),
+    # Each table shows all of its times in one unit, but for sums.
     "ms": (format_ms, "ms"),
+    "sum of ms": (format_ms, "ms"),
+    "timeout": (lambda value: f"{value:,}", "ms"),
     "share": (format_share, "0 to 1"),
     "bytes": (format_bytes, "bytes"),
     "seconds": (lambda value: f"{value:.2f} s", "s"),
 }
+
+
+#: The column whose values are bars, too.
+_BARS = "expired_share"
 
 
 @dataclass(frozen=True)
@@ -31,19 +45,30 @@ class Column:
     heading: str
     kind: str = "text"
     missing: str = "–"
+    unit: tuple[str, float] | None = None
 
     @property
     def csv_heading(self) -> str:
         unit = _KINDS[self.kind][1]
         return f"{self.heading} ({unit})" if unit else self.heading
 
+    @property
+    def shown(self) -> str:
+        """The heading, with the unit of all times in the column."""
+        unit = "ms" if self.kind == "timeout" else self.unit[0] if self.unit else ""
+        return f"{self.heading} ({unit})" if unit else self.heading
+
 
 @dataclass(frozen=True)
 class Cell:
-    """A value in a table: what is shown, and what is sorted by and in CSV; empty for no value."""
+    """A value in a table: what is shown, and what is sorted by and in CSV; empty for no value.
+
+    `bar` is the length of a bar behind it, in percent of the cell.
+    """
 
     text: str
     value: str
+    bar: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,19 +90,38 @@ class Table:
     ) -> Table:
         """Make a table; rows with remarks, added to their first values, are highlighted."""
         remarks = remarks or {}
-        cells = [[_cell(column, row[column.name]) for column in columns] for row in rows]
+        columns = _with_units(columns, rows)
+        largest = max((row.get(_BARS) or 0 for row in rows), default=0)
+        cells = [[_cell(column, row[column.name], largest) for column in columns] for row in rows]
         for number, remark in remarks.items():
             first = cells[number][0]
             cells[number][0] = Cell(f"{first.text} ({remark})", first.value)
         return cls(name, columns, cells, frozenset(remarks))
 
 
-def _cell(column: Column, value: Any) -> Cell:
+def _with_units(columns: Sequence[Column], rows: Sequence[Row]) -> list[Column]:
+    """Give the columns of times one unit, and each column of sums its own."""
+
+    def unit_of(*names: str) -> tuple[str, float]:
+        return common_unit(row[name] for row in rows for name in names if row[name] is not None)
+
+    units = {"ms": unit_of(*(column.name for column in columns if column.kind == "ms"))}
+    return [
+        replace(column, unit=units.get(column.kind, unit_of(column.name)))
+        if column.kind in ("ms", "sum of ms")
+        else column
+        for column in columns
+    ]
+
+
+def _cell(column: Column, value: Any, largest_share: float) -> Cell:
     if value is None:
         return Cell(column.missing, "")
     if isinstance(value, datetime):
         return Cell(str(value), value.isoformat())
-    return Cell(_KINDS[column.kind][0](value), str(value))
+    text = format_in(value, column.unit[1]) if column.unit else _KINDS[column.kind][0](value)
+    is_drawn = column.name == _BARS and largest_share
+    return Cell(text, str(value), round(100 * value / largest_share, 1) if is_drawn else 0.0)
 
 
 _QUANTILES = [
@@ -136,10 +180,10 @@ def waits_table(overall: Row) -> Table:
 
 def what_if_table(rows: Sequence[Row], in_use: Sequence[int], recommended: int | None) -> Table:
     columns = [
-        Column("timeout_ms", "timeout", "ms"),
+        Column("timeout_ms", "timeout", "timeout"),
         Column("expired", "expired", "integer"),
         Column("expired_share", "expired share", "share"),
-        Column("expired_waited_ms", "waited by expired requests", "ms"),
+        Column("expired_waited_ms", "waited by expired requests", "sum of ms"),
         Column("mean_waited_ms", "mean wait", "ms"),
         Column("peak_pending", "peak pending, busiest host", "integer"),
         Column("peak_bytes", "peak memory, busiest host", "bytes"),

@@ -72,6 +72,7 @@ class TimelineRow(TypedDict):
     p50_ms: float | None
     p99_ms: float | None
     pending: int
+    peak_pending: int
 
 
 class WhatIfRow(Counts):

@@ -33,6 +33,11 @@ class TimeBins:
         width_us = bin_width_us(last_us - first_us)
         return cls(first_us // width_us, last_us // width_us, width_us)
 
+    def divided(self, parts: int) -> TimeBins:
+        """Return these bins, each cut into equal parts; `parts` divides 1,000."""
+        last = (self.last + 1) * parts - 1
+        return TimeBins(self.first * parts, last, self.width_us // parts)
+
     def number_of(self, time: Column) -> Column:
         """Return the bin of each time: `first` - 1 if it is earlier, `last` + 1 if it is later."""
         us = F.unix_micros(time)

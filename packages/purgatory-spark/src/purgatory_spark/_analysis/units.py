@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|\N{MICRO SIGN}s|ms|s|min|h|B|[KMGT]iB)(?!\w))")
 
@@ -23,6 +25,27 @@ def format_ms(ms: float) -> str:
 
 def _three_digits(number: float) -> str:
     return f"{number:,.0f}" if number >= 999.5 else f"{number:.3g}"
+
+
+#: Units of a column of times, and how many ms each has.
+_UNITS = (("\N{MICRO SIGN}s", 0.001), ("ms", 1.0), ("s", 1000.0))
+
+
+def common_unit(times_ms: Iterable[float]) -> tuple[str, float]:
+    """Return a unit for all of these times, chosen by the middle one, and its length in ms."""
+    known = sorted(time for time in times_ms if time > 0)
+    middle = known[len(known) // 2] if known else 1.0
+    return next((unit for unit in reversed(_UNITS) if middle >= unit[1]), _UNITS[0])
+
+
+def format_in(time_ms: float, unit_ms: float) -> str:
+    """Format a time as a number of a unit, with three digits or all that are before the point."""
+    number = time_ms / unit_ms
+    if number == 0 or number >= 99.95:
+        return f"{number:,.0f}"
+    if number < 0.001:
+        return "<0.001"
+    return f"{number:.{max(0, 2 - math.floor(math.log10(number)))}f}"
 
 
 def binary_unit(count: float) -> tuple[str, int]:

@@ -10,8 +10,9 @@ from markupsafe import Markup
 from pyspark.sql import DataFrame
 
 from purgatory_spark._analysis.answer_times import AnswerTimes
+from purgatory_spark._analysis.chart_files import chart_frame
+from purgatory_spark._analysis.charts import what_if_curve
 from purgatory_spark._analysis.cut_off import censoring_of
-from purgatory_spark._analysis.palette import themed
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.small_tables import WhatIfRow
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
@@ -63,13 +64,10 @@ class WhatIf:
     def _repr_html_(self) -> str:
         if not self.rows:
             return "<p>The trace has no requests.</p>"
-        from purgatory_spark._analysis.charts import what_if_curve  # it imports matplotlib
-
         chosen = self.recommendation
-        # Markup is safe: the chart is our own, and has no text of the trace.
-        chart = Markup(themed(what_if_curve(self.rows, self.timeouts_in_use, chosen.timeout_ms)))
+        chart = chart_frame(what_if_curve(self.rows, self.timeouts_in_use, chosen.timeout_ms))
         table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
-        return Markup('<p><b>{}</b> {}</p><div style="max-width: 900px">{}</div>{}').format(
+        return Markup("<p><b>{}</b> {}</p>{}{}").format(
             chosen.reason, " ".join(chosen.details), chart, table
         )
 
