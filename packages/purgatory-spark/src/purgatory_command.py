@@ -50,6 +50,13 @@ COMMANDS = (
         "run --trace spans/ --timeout-ms 1000 --timeouts 100,500,1000,5000",
     ),
     CommandEntry(
+        "quick",
+        "quick:quick",
+        _TRACES,
+        "Say which timeout to choose, without Java and Spark.",
+        "quick calls.csv --map arrived_at=start --map service_ms=took --time-unit ms",
+    ),
+    CommandEntry(
         "workload",
         "traces:make_workload",
         _TRACES,

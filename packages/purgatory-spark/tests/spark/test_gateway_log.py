@@ -14,6 +14,7 @@ from purgatory_spark import Trace
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.findings import Findings, find
 from purgatory_spark._analysis.small_tables import SmallTables
+from purgatory_spark._local.quick_trace import QuickTrace
 from purgatory_spark._output_folder import new_folder
 from purgatory_spark._traces.trace_folder import import_trace
 from purgatory_spark._traces.trace_reader import ImportSettings
@@ -24,10 +25,23 @@ STATUS: Mapping[str, Any] = {"status": "status", "unanswered": ("504",)}
 
 
 def findings_of(spark: SparkSession, folder: Path, **settings: Any) -> Findings:
+    """Analyze the log on Spark, and compare what a timeout does with the answer without Spark."""
     pq.write_table(gateway_log(), folder / "log.parquet")
     imports = ImportSettings(columns=MAPPING, time_unit="ms", timeout_ms=TIMEOUT_MS, **settings)
     trace = import_trace(spark, folder / "log.parquet", new_folder(folder / "trace"), imports)
-    return find(SmallTables(analyze(spark, trace, [], new_folder(folder / "analysis"))))
+    tables = SmallTables(analyze(spark, trace, [], new_folder(folder / "analysis")))
+    findings = find(tables)
+    for source, given in ((folder / "log.parquet", imports), (trace.path, ImportSettings())):
+        answer = QuickTrace(str(source), given).answer()
+        assert answer is not None
+        assert answer.recommendation == findings.timeout
+        whole = ("timeout_ms", "requests", "expired", "peak_pending")
+        assert [[row[name] for name in whole] for row in answer.what_if] == [
+            [row[name] for name in whole] for row in tables.what_if
+        ]
+        means = [row["mean_waited_ms"] for row in answer.what_if]
+        assert means == pytest.approx([row["mean_waited_ms"] for row in tables.what_if])
+    return findings
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purgatory_spark._outcomes.batch import satisfy_shard
+from purgatory_spark._outcomes.satisfied import satisfy_shard
 from purgatory_spark._outcomes.shards import BLOB_SCHEMAS, Sharding, pack_batches, unpack
 from purgatory_spark._rows.packing import PACKED_SCHEMA
 from purgatory_spark._rows.schema import ARROW_SCHEMAS

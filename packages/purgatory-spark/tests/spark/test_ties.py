@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from purgatory_spark._outcomes.batch import reject_repeated_parts, satisfy_part, satisfy_shard
 from purgatory_spark._outcomes.replay import ReplaySettings, _replay_host
+from purgatory_spark._outcomes.satisfied import reject_repeated_parts, satisfy_part, satisfy_shard
 from purgatory_spark._outcomes.shards import Sharding, pack_batches
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.schema import ARROW_SCHEMAS

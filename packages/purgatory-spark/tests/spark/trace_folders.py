@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark._local.quick_trace import NeedsSparkError, QuickTrace
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -96,7 +98,7 @@ def imported_rows(spark: SparkSession, source: Path | str, **settings: Any) -> I
         rows = collect_tables({**tables, **read})
     rows_read = {name: len(rows[f"{name} in"]) for name in trace.rows}
     assert len(rows["rejects"]) <= sum(rows_read.values())
-    return ImportedRows(
+    found = ImportedRows(
         format=trace.format,
         notes=trace.notes,
         requests=rows["requests"],
@@ -104,6 +106,33 @@ def imported_rows(spark: SparkSession, source: Path | str, **settings: Any) -> I
         rejects=sorted((row["reason"], row["source"], row["row"]) for row in rows["rejects"]),
         rows_read=rows_read,
     )
+    assert_read_without_spark(source, ImportSettings(**settings), found)
+    return found
+
+
+def assert_read_without_spark(
+    source: Path | str, settings: ImportSettings, found: ImportedRows
+) -> None:
+    """Compare an import with that of `purgatory quick`, if it reads such a source."""
+    try:
+        trace = QuickTrace(str(source), settings)
+    except NeedsSparkError:
+        return
+    mapped = trace.mapped
+    assert mapped is not None
+    assert dict(trace.rejected) == dict(sorted(found.rejected.items()))
+    assert mapped.rows == sum(found.rows_read.values())
+    for table, time, expected in (
+        (mapped.requests, "arrived_at", found.requests),
+        (mapped.events, "occurred_at", found.events),
+    ):
+        at = pc.cast(table.column(time), pa.timestamp("us", tz="UTC"))
+        table = table.set_column(table.schema.get_field_index(time), time, at)
+        rows = [dict(row) for row in table.to_pylist()]
+        for row in rows:
+            if "request_type" in row and row["request_type"] is None:
+                row["request_type"] = "request"
+        assert sorted(rows, key=repr) == expected
 
 
 def cached_tables(spark: SparkSession) -> set[int]:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._spark.spark_tables import read_spark_table
-from purgatory_spark._traces.trace_folder import read_manifest
+from purgatory_spark._traces.manifest import read_manifest
 
 MANIFEST = "analysis.json"
 

@@ -19,7 +19,8 @@ from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
-from purgatory_spark._traces.trace_folder import TraceFolder, read_manifest
+from purgatory_spark._traces.manifest import read_manifest
+from purgatory_spark._traces.trace_folder import TraceFolder
 
 _MANIFEST = "replay.json"
 

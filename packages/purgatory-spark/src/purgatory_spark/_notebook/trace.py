@@ -43,8 +43,9 @@ from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._spark.workers import require_package
+from purgatory_spark._traces.manifest import is_trace_folder
 from purgatory_spark._traces.marks import Mark, known_incidents
-from purgatory_spark._traces.trace_folder import TraceFolder, is_trace_folder, source_name
+from purgatory_spark._traces.trace_folder import TraceFolder, source_name
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from request_purgatory.errors import InvalidArgumentError
 

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from purgatory_spark._outcomes.condition import NEVER, satisfied_us
-from purgatory_spark._outcomes.results import (
-    OUTCOME_KIND,
-    REJECT_FIELDS,
-    REJECT_KIND,
-    RESULTS,
-    split_repeated,
+from purgatory_spark._outcomes.reject_rows import REJECT_KIND
+from purgatory_spark._outcomes.results import OUTCOME_KIND, REJECT_FIELDS, RESULTS
+from purgatory_spark._outcomes.satisfied import (
+    LEAST_SHARDS,
+    SATISFIED_NAMES,
+    reject_repeated_parts,
+    satisfy_part,
+    satisfy_shard,
 )
-from purgatory_spark._outcomes.shards import Sharding, pack_batches, unpack
+from purgatory_spark._outcomes.shards import Sharding, pack_batches
 from purgatory_spark._rows.packing import ENCODED, PACKED_SCHEMA
-from purgatory_spark._rows.repeats import REPEATED, tie_numbers
 from purgatory_spark._rows.schema import (
     ARROW_SCHEMAS,
     COMPLETED,
@@ -37,28 +35,22 @@ from purgatory_spark._rows.schema import (
     REQUESTS,
     require,
 )
-from purgatory_spark._spark.arrays import Ints, Words
 from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
 from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.spark_tables import read_spark_table
-from purgatory_spark._spark.worker_gc import freeze_imported_objects
 from purgatory_spark._spark.workers import require_local_python
 
 _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
-#: The least number of shards. The working set of a shard of ten million requests fits into a core's
-#: cache, and a hundred times as many still fit into a worker.
-_SHARDS = 256
-
 _PACKED = from_arrow_schema(PACKED_SCHEMA)
 
 # In rejects all columns but `reason` and `row` are null.
 _SATISFIED = T.StructType(
     [
         *[OUTCOMES[name] for name in IDENTITY],
-        *fields_of(T.LongType(), "arrived_us", "deadline_us", "satisfied_us"),
+        *fields_of(T.LongType(), *SATISFIED_NAMES[len(IDENTITY) :]),
         *REJECT_FIELDS[:2],
     ]
 )
@@ -175,7 +167,7 @@ def trace_outcomes(
 def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
     require_local_python(spark)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return Sharding(max(_SHARDS, partitions), parts or {})
+    return Sharding(max(LEAST_SHARDS, partitions), parts or {})
 
 
 def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
@@ -204,64 +196,3 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
         "row",
         F.when(is_reject, REJECT_KIND).otherwise(OUTCOME_KIND).alias("kind"),
     )
-
-
-def satisfy_shard(packed: pa.Table) -> pa.Table:
-    """Compute when the requests of one shard are satisfied, in a Python worker (`_SATISFIED`)."""
-    requests = unpack(packed, _REQUESTS)
-    return _reject_repeated(
-        _satisfied(requests, packed), lambda rows: tie_numbers(requests.take(pa.array(rows)))
-    )
-
-
-def satisfy_part(packed: pa.Table) -> pa.Table:
-    """Return a shard that does not have all requests of its ids (`_SATISFIED_PART`)."""
-    requests = unpack(packed, _REQUESTS)
-    satisfied = _satisfied(requests, packed)
-    rejects = pa.nulls(satisfied.num_rows - requests.num_rows, pa.int64())
-    ties = [pa.array(tie_numbers(requests).view(np.int64)), rejects]
-    return satisfied.append_column("tie", pa.chunked_array(ties))
-
-
-def reject_repeated_parts(parts: pa.Table) -> pa.Table:
-    """Turn repeated requests into rejects, among all requests of their hosts and ids."""
-    ties = parts.column("tie").filter(parts.column("tie").is_valid()).to_numpy().view(np.uint64)
-    return _reject_repeated(parts.drop_columns(["tie"]), lambda rows: ties[rows])
-
-
-def _satisfied(requests: pa.Table, packed: pa.Table) -> pa.Table:
-    """Return the requests of a shard, when they are satisfied, and then its rejects."""
-    freeze_imported_objects()
-    events = unpack(packed, _EVENTS)
-    satisfied = satisfied_us(requests, events)
-    arrived_us = requests.column("arrived_at")
-    timeout_us = pc.multiply(requests.column("timeout_ms").cast(pa.int64()), 1000)
-    columns = [
-        *requests.select(IDENTITY).columns,
-        arrived_us,
-        pc.add(arrived_us, timeout_us),
-        pa.array(satisfied, mask=satisfied == NEVER),
-    ]
-    table = pa.table(columns, names=_SATISFIED.names[: len(columns)])
-    return pa.concat_tables([table, unpack(packed, REJECT_KIND)], promote_options="default")
-
-
-def _reject_repeated(satisfied: pa.Table, ties_of: Callable[[Ints], Words]) -> pa.Table:
-    requests = satisfied
-    if satisfied.column("reason").null_count < satisfied.num_rows:
-        requests = satisfied.filter(satisfied.column("reason").is_null())
-    repeated, texts = split_repeated(
-        requests,
-        requests.column("arrived_us").to_numpy(),
-        requests.column("deadline_us").to_numpy(),
-        ties_of,
-    )
-    if not texts:
-        return satisfied
-    rejects = {"reason": pa.repeat(REPEATED, len(texts)), "row": pa.array(texts, pa.string())}
-    parts = [
-        requests.filter(pa.array(~repeated)),
-        satisfied.filter(satisfied.column("reason").is_valid()),
-        pa.table(rejects),
-    ]
-    return pa.concat_tables(parts, promote_options="default")

@@ -17,6 +17,7 @@ from purgatory_spark._errors import require_one_of
 from purgatory_spark._outcomes import results
 from purgatory_spark._outcomes.condition import NEVER, epoch_us, flat_keys
 from purgatory_spark._outcomes.host_driver import EndedRequests, EventPart, HostDriver, RequestPart
+from purgatory_spark._outcomes.reject_rows import split_repeated
 from purgatory_spark._rows.checks import (
     REASON,
     Check,
@@ -259,7 +260,7 @@ def _replay_host(
         return _ROWS.empty_table()
     arrived_us = epoch_us(requests.column("arrived_at"))
     timeouts_us = requests.column("timeout_ms").cast(pa.int64()).to_numpy() * 1000
-    repeated, texts = results.split_repeated(
+    repeated, texts = split_repeated(
         requests,
         arrived_us,
         arrived_us + timeouts_us,

@@ -6,26 +6,20 @@ outcomes, as rows of another `kind`, so that one pass over the input gives both.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.repeats import repeated_in_table
-from purgatory_spark._rows.schema import IDENTITY, OUTCOMES
-from purgatory_spark._spark.arrays import Bools, Ints, Words
+from purgatory_spark._outcomes.reject_rows import REJECT_KIND as REJECT_KIND
+from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._spark.schemas import text_schema
 
-#: The value of `kind` in rows of outcomes, and in rejects.
+#: The value of `kind` in rows of outcomes.
 OUTCOME_KIND = "outcomes"
-REJECT_KIND = "rejects"
 
 #: The columns of a reject: why it is one, and itself as JSON.
 REJECT_FIELDS = text_schema("reason", "row", "kind").fields
@@ -57,45 +51,6 @@ def rejects_of(results: DataFrame) -> DataFrame:
         The `reason` and the `row`, as JSON, of each row of the kind "rejects".
     """
     return results.where(F.col("kind") == REJECT_KIND).select("reason", "row")
-
-
-def split_repeated(
-    requests: pa.Table, arrived_us: Ints, deadline_us: Ints, ties_of: Callable[[Ints], Words]
-) -> tuple[Bools, list[str]]:
-    """Return which good requests are repeated, and these as JSON.
-
-    `ties_of`: returns the `repeats.tie_numbers` of some rows.
-    """
-    repeated = repeated_in_table(
-        requests.column("host"), requests.column("request_id"), arrived_us, deadline_us, ties_of
-    )
-    at = np.flatnonzero(repeated)
-    if not len(at):
-        return repeated, []
-    rows = requests.select(IDENTITY).take(pa.array(at))
-    timeouts_ms = (deadline_us[at] - arrived_us[at]) // 1000
-    rows = rows.append_column("arrived_at", pa.array(arrived_us[at]))
-    return repeated, rows_as_json(rows.append_column("timeout_ms", pa.array(timeouts_ms)))
-
-
-def rows_as_json(rows: pa.Table) -> list[str]:
-    """Return rows, with microseconds for times, as JSON without nulls, like other rejects."""
-    return [
-        json.dumps(
-            {name: _json_value(name, value) for name, value in row.items() if value is not None},
-            ensure_ascii=False,
-            separators=(",", ":"),
-        )
-        for row in rows.to_pylist()
-    ]
-
-
-def _json_value(name: str, value: Any) -> Any:
-    if name in ("arrived_at", "occurred_at"):
-        return str(np.datetime_as_string(np.datetime64(value, "us"), timezone="UTC"))
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def reject_counts() -> list[Column]:

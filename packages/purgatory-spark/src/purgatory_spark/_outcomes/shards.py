@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._outcomes.results import rows_as_json
+from purgatory_spark._outcomes.reject_rows import rows_as_json
 from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import reject_reasons
-from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Ints, Words
 from purgatory_spark._spark.hashes import hash_strings
 from purgatory_spark._spark.worker_gc import freeze_imported_objects

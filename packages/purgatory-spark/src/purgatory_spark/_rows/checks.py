@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
 from pyspark.sql import types as T  # noqa: N812
 
+from purgatory_spark._rows.column_checks import NOT_UTF8
 from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
 from purgatory_spark._rows.times import MAX_DURATION_MS, US_PER_UNIT
 from purgatory_spark._rows.times import MAX_TIME_US as MAX_TIME_US
@@ -76,8 +77,7 @@ def not_utf8_check(name: str, text: Column) -> Check:
     Spark's readers of files put U+FFFD in the place of others, which makes different ids equal.
     """
     replaced = F.contains(text, F.lit("\ufffd"))
-    reason = f"{name} is not UTF-8, or has the character U+FFFD that stands for such bytes"
-    return reason, replaced | ~F.is_valid_utf8(text)
+    return f"{name} {NOT_UTF8}", replaced | ~F.is_valid_utf8(text)
 
 
 def text_or_null(column: str) -> Column:

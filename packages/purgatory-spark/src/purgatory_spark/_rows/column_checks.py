@@ -8,7 +8,8 @@ requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,10 @@ from purgatory_spark._rows.trace_columns import AGGREGATES, NOT_NULL, QUANTIFIER
 from purgatory_spark._spark.arrays import Bools, Floats, Ints
 
 #: A reason, and whether each row is rejected for it.
-_Check = tuple[str, Bools]
+ColumnCheck = tuple[str, Bools]
 
+#: Readers of files put U+FFFD in the place of bytes that are no text, which makes ids equal.
+NOT_UTF8 = "is not UTF-8, or has the character U+FFFD that stands for such bytes"
 _WHOLE_NUMBER = re.compile("-?[0-9]+")
 _MAX_DIGITS = 9
 # More keys than a request can have.
@@ -33,18 +36,23 @@ def reject_reasons(rows: pa.RecordBatch, kind: str) -> pa.Array | None:
     Columns with few values are dictionaries, of which null may be a value.
     """
     checks = _request_checks(rows) if kind == "requests" else _event_checks(rows)
+    return first_reasons(checks, rows.num_rows)
+
+
+def first_reasons(checks: Iterable[ColumnCheck], num_rows: int) -> pa.Array | None:
+    """Return the reason of the first check that rejects each row, or null; None if all are good."""
     broken = [check for check in checks if check[1].any()]
     if not broken:
         return None
-    number = np.full(rows.num_rows, -1)
+    number = np.full(num_rows, -1)
     for at, (_, is_bad) in enumerate(broken):
         number[(number < 0) & is_bad] = at
     return pa.array([reason for reason, _ in broken]).take(pa.array(number, mask=number < 0))
 
 
-def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
+def _request_checks(rows: pa.RecordBatch) -> Iterator[ColumnCheck]:
     yield from _nulls(rows, "requests")
-    yield _time_check(rows, "arrived_at")
+    yield time_check("arrived_at", _numbers(rows, "arrived_at"))
     watch_keys = rows.column("watch_keys")
     keys = watch_keys.flatten()
     if keys.null_count:
@@ -52,7 +60,16 @@ def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
         has_null[pc.list_parent_indices(watch_keys).filter(keys.is_null()).to_numpy()] = True
         yield "null watch key", has_null
     yield "negative timeout", _numbers(rows, "timeout_ms") < 0
+    yield from aggregate_checks(rows)
+    yield from quantifier_checks(rows)
+    yield "threshold is not a number", np.isnan(_numbers(rows, "threshold"))
+
+
+def aggregate_checks(rows: pa.RecordBatch) -> Iterator[ColumnCheck]:
     yield from _values(rows, "aggregate", "unknown aggregate", lambda name: name not in AGGREGATES)
+
+
+def quantifier_checks(rows: pa.RecordBatch) -> Iterator[ColumnCheck]:
     quantifier = "quantifier"
     yield from _values(
         rows,
@@ -64,18 +81,20 @@ def _request_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
     too_many = _quorum_exceeds_keys(rows)
     if too_many is not None:
         yield "quorum of more keys than the request has", too_many
-    yield "threshold is not a number", np.isnan(_numbers(rows, "threshold"))
 
 
-def _event_checks(rows: pa.RecordBatch) -> Iterator[_Check]:
+def _event_checks(rows: pa.RecordBatch) -> Iterator[ColumnCheck]:
     yield from _nulls(rows, "events")
-    yield _time_check(rows, "occurred_at")
-    amount = _numbers(rows, "amount")
+    yield time_check("occurred_at", _numbers(rows, "occurred_at"))
+    yield from amount_checks(_numbers(rows, "amount"))
+
+
+def amount_checks(amount: Floats) -> Iterator[ColumnCheck]:
     yield "amount is not a finite number", ~np.isfinite(amount)
     yield "negative amount", amount < 0
 
 
-def _nulls(rows: pa.RecordBatch, kind: str) -> Iterator[_Check]:
+def _nulls(rows: pa.RecordBatch, kind: str) -> Iterator[ColumnCheck]:
     for name in NOT_NULL[kind]:
         column = rows.column(name)
         if pa.types.is_dictionary(column.type):
@@ -86,15 +105,14 @@ def _nulls(rows: pa.RecordBatch, kind: str) -> Iterator[_Check]:
             yield f"null {name}", _bools(column.is_null())
 
 
-def _time_check(rows: pa.RecordBatch, name: str) -> _Check:
-    time_us = _numbers(rows, name)
+def time_check(name: str, time_us: Ints) -> ColumnCheck:
     reason = f"{name} not of the years 1900 to 2199"
     return reason, (time_us < MIN_TIME_US) | (time_us > MAX_TIME_US)
 
 
 def _values(
     rows: pa.RecordBatch, name: str, reason: str, is_bad: Callable[[str], bool]
-) -> Iterator[_Check]:
+) -> Iterator[ColumnCheck]:
     """Yield a check of each distinct value of a dictionary; null is good."""
     column = rows.column(name)
     bad = [value is not None and is_bad(value) for value in column.dictionary.to_pylist()]
@@ -131,10 +149,9 @@ def _quorum_exceeds_keys(rows: pa.RecordBatch) -> Bools | None:
     return exceeds
 
 
-def _numbers(rows: pa.RecordBatch, name: str) -> Ints | Floats:
+def _numbers(rows: pa.RecordBatch, name: str) -> Any:
     column = rows.column(name)
-    numbers: Ints | Floats = (pc.fill_null(column, 0) if column.null_count else column).to_numpy()
-    return numbers
+    return (pc.fill_null(column, 0) if column.null_count else column).to_numpy()
 
 
 def _bools(column: pa.Array) -> Bools:

@@ -17,7 +17,7 @@ from purgatory_spark._rows.checks import (
     malformed_check,
     quantifier_checks,
 )
-from purgatory_spark._rows.mapping import TableMapping
+from purgatory_spark._rows.mapping import HOST, TableMapping
 from purgatory_spark._rows.repeated_hours import with_repeated_hours
 from purgatory_spark._rows.schema import AGGREGATES, EVENTS, MAX_TIMEOUT_MS, PASSED, REQUESTS
 from purgatory_spark._rows.values import (
@@ -31,8 +31,6 @@ from purgatory_spark._rows.values import (
 )
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, POSITION, RAW, SOURCE
 
-#: The host of all requests where no column has it.
-_HOST = "host-0"
 #: Whether a request was given up without an answer.
 _UNANSWERED = "is_unanswered"
 
@@ -86,7 +84,7 @@ def request_values(rows: DataFrame, mapping: TableMapping) -> Values:
         else:
             values.columns[name] = F.lit(default).cast("string")
 
-    text("host", _HOST)
+    text("host", HOST)
     text("request_id", "")
     for passed in PASSED:
         text(passed.name, passed.default, required=False)
@@ -164,7 +162,7 @@ def event_values(rows: DataFrame, mapping: TableMapping) -> Values:
     if "host" in columns:
         values.add(text_values(rows, "host", columns["host"]))
     else:
-        values.columns["host"] = F.lit(_HOST)
+        values.columns["host"] = F.lit(HOST)
     values.add(text_values(rows, "key", columns["key"]))
     unit, zone = mapping.time_unit, mapping.time_zone
     values.add(time_values(rows, "occurred_us", columns["occurred_at"], unit, zone))

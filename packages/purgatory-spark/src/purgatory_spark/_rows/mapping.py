@@ -35,6 +35,9 @@ EVENT_FIELDS = tuple(column.name for column in EVENT_COLUMNS)
 
 KEY_KINDS = ("children", "operations")
 
+#: The host of all requests where no column has it.
+HOST = "host-0"
+
 _QUANTIFIER = re.compile("all|any|[1-9][0-9]*")
 
 #: A field's column; `watch_keys` may have several.

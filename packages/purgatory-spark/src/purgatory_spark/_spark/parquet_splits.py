@@ -18,10 +18,9 @@ from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._spark.files import PARQUET_SUFFIX
+from purgatory_spark._spark.parquet_batches import parquet_batches
 from purgatory_spark._spark.spark_tables import spark_schema
 
-#: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
-_BATCH_ROWS = 131_072
 #: Each split costs the reading of its file's footer.
 _LEAST_TASK_BYTES = 4 * 2**20
 _MOST_TASK_BYTES = 64 * 2**20
@@ -115,36 +114,13 @@ def read_split(
     """Yield the rows of a split in the columns of `schema`; timestamps become microseconds."""
     try:
         system, _ = _file_system(split.folder)
-        with (
-            system.open_input_file(split.file) as source,
-            pq.ParquetFile(
-                source, read_dictionary=list(dictionaries), coerce_int96_timestamp_unit="us"
-            ) as file,
-        ):
-            missing = [name for name in schema.names if name not in file.schema_arrow.names]
-            if missing:
-                raise TraceFormatError(f"{split.file}: missing columns: {', '.join(missing)}")
-            groups = _row_groups(file.metadata, split)
-            batches = file.iter_batches(
-                _BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=False
-            )
-            for batch in batches if groups else ():
-                yield pa.RecordBatch.from_arrays(
-                    [_converted(batch.column(column.name), column.type) for column in schema],
-                    names=schema.names,
-                )
-    except TraceFormatError:
-        raise
+        source = system.open_input_file(split.file)
     except (OSError, ValueError) as error:
         raise TraceFormatError(f"{split.file}: can't be read as Parquet ({error})") from error
-
-
-def _converted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_dictionary(column.type) and pa.types.is_string(kind):
-        return column
-    if pa.types.is_timestamp(column.type) and pa.types.is_integer(kind):
-        column = column.cast(pa.timestamp("us", tz=column.type.tz))
-    return column.cast(kind)
+    with source:
+        yield from parquet_batches(
+            source, split.file, schema, dictionaries, lambda metadata: _row_groups(metadata, split)
+        )
 
 
 def _row_groups(metadata: pq.FileMetaData, split: Split) -> list[int]:

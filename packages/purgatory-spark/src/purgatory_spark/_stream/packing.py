@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._outcomes.results import rows_as_json
+from purgatory_spark._outcomes.reject_rows import rows_as_json
 from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import quorum_of, reject_reasons
 from purgatory_spark._rows.schema import AGGREGATES

@@ -14,33 +14,17 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource
-from purgatory_spark._output_folder import read_json, write_json
+from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
+from purgatory_spark._traces.manifest import MANIFEST, read_manifest
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import workload_trace
-
-_MANIFEST = "trace.json"
-
-
-def read_manifest(folder: Path, what: str, file: str, hint: str) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = read_json(folder / file)
-    except (FileNotFoundError, NotADirectoryError):
-        raise TraceFormatError(f"{folder} is not {what} (no {file} in it); {hint}") from None
-    except ValueError as error:
-        raise TraceFormatError(f"{folder / file}: not valid JSON ({error})") from error
-    return content
-
-
-def is_trace_folder(path: str | Path) -> bool:
-    """Return whether `path` is a trace folder, rather than something to import."""
-    return (Path(path) / _MANIFEST).is_file()
 
 
 class TraceFolder:
@@ -57,7 +41,7 @@ class TraceFolder:
         self.manifest = read_manifest(
             path,
             "a trace folder",
-            _MANIFEST,
+            MANIFEST,
             "make one with `purgatory import` or `purgatory workload`",
         )
 
@@ -169,7 +153,7 @@ def write_trace(
         "rejected": rejected,
         "notes": imported.notes,
     }
-    write_json(target / _MANIFEST, manifest)
+    write_json(target / MANIFEST, manifest)
     return TraceFolder(target)
 
 

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from purgatory_spark._outcomes.batch import batch_outcomes
+from purgatory_spark import Trace
+from purgatory_spark._local.quick_trace import QuickTrace
+from purgatory_spark._local.trace_answer import end_requests
+from purgatory_spark._local.trace_files import read_trace_table
+from purgatory_spark._outcomes.batch import batch_outcomes, trace_satisfactions
+from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings, replay
+from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._stream.endpoints.address import parse_endpoints
 from purgatory_spark._stream.run import StreamPlan, run_stream
+from purgatory_spark._traces.import_settings import ImportSettings
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
+from tests.spark.trace_folders import imported_rows
 
 # These take half a minute; other tests check the same rules on small traces.
 pytestmark = pytest.mark.slow
@@ -112,6 +120,53 @@ def test_nezha_stream_agrees_with_batch_on_every_row(
     )
 
 
+def assert_same_without_spark(spark: SparkSession, trace: TraceFolder) -> None:
+    """Compare each request's times, and what timeouts do, with the answer without Spark."""
+    requests = [read_trace_table(trace.path, kind) for kind in ("requests", "events")]
+    found = end_requests(*requests, trace.manifest["rows"]["requests out"])
+    rows = [
+        (us, min(deadline, satisfied), None if satisfied == NEVER else satisfied)
+        for shard in found
+        for us, deadline, satisfied in zip(
+            shard.arrived_us.tolist(),
+            shard.deadline_us.tolist(),
+            shard.satisfied_us.tolist(),
+            strict=True,
+        )
+    ]
+    on_spark = outcomes_of(trace_satisfactions(spark, trace.path)).selectExpr(
+        "UNIX_MICROS(arrived_at)", "UNIX_MICROS(ended_at)", "UNIX_MICROS(satisfied_at)"
+    )
+    expected = [tuple(row) for row in on_spark.collect()]
+    assert sorted(rows, key=repr) == sorted(expected, key=repr)
+    timeouts = [10, 100, 1000, 10_000]
+    answer = QuickTrace(str(trace.path), ImportSettings()).answer(timeouts)
+    assert answer is not None
+    by_spark = Trace.read(spark, trace.path).what_if([row["timeout_ms"] for row in answer.what_if])
+    for name in ("timeout_ms", "requests", "expired", "peak_pending"):
+        assert [row[name] for row in answer.what_if] == [row[name] for row in by_spark.rows]  # type: ignore[literal-required]
+
+
+def test_nezha_without_spark_is_the_same(spark: SparkSession, nezha: TraceFolder) -> None:
+    assert_same_without_spark(spark, nezha)
+
+
+def test_nezha_as_a_table_is_mapped_alike(spark: SparkSession) -> None:
+    source = TRACES / "nezha-onlineboutique"
+    if not source.exists():
+        pytest.skip(f"needs the trace in {source}")
+    columns = {
+        "host": "PodName",
+        "request_id": "SpanID",
+        "request_type": "OperationName",
+        "arrived_at": "StartTimeUnixNano",
+        "ended_at": "EndTimeUnixNano",
+    }
+    # It compares the two.
+    found = imported_rows(spark, source, format="columns", columns=columns, time_unit="ns")
+    assert found.rejected == {"repeated request": 992}
+
+
 def test_azure_inference_rows_are_labelled_as_derived(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -119,3 +174,4 @@ def test_azure_inference_rows_are_labelled_as_derived(
     assert trace.manifest["rows"]["requests out"] == 28_185
     assert trace.manifest["rejected"] == {}
     assert "DERIVED, not recorded" in trace.manifest["notes"][0]
+    assert_same_without_spark(spark, trace)

@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._outcomes.results import RESULTS, rows_as_json
+from purgatory_spark._outcomes.reject_rows import rows_as_json
+from purgatory_spark._outcomes.results import RESULTS
 from purgatory_spark._rows.schema import AGGREGATES, ARROW_SCHEMAS, IDENTITY
 from purgatory_spark._spark.schemas import utc_schema
 

@@ -1,0 +1,178 @@
+"""Read the columns of a table from files of this machine, by Arrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._importers.log_formats import compiled
+from purgatory_spark._local.json_lines import JsonLines
+from purgatory_spark._spark.csv_files import csv_header, damage_named, has_quoted_newline
+from purgatory_spark._spark.files import (
+    OPENERS,
+    file_format,
+    require_columns,
+    trace_files,
+)
+
+#: What a thread maps at a time.
+_BLOCK_BYTES = 16 * 2**20
+_BATCH_ROWS = 131_072
+_FORMATS = ("csv", "parquet", "json")
+
+
+class NeedsSparkError(TraceFormatError):
+    """A source, or a setting, that only Spark reads; the message names the command for it."""
+
+
+class TableFiles:
+    """The rows of a table in CSV, JSON or Parquet files, or in text logs.
+
+    Attributes:
+        names: The columns of the first file.
+        malformed: The number of rows of another form that have been read.
+    """
+
+    def __init__(self, source: str, required: Iterable[str], log_format: str | None) -> None:
+        """Find the files, and check that they have the `required` columns."""
+        self.malformed = 0
+        self._required = list(dict.fromkeys(required))
+        self._log = None if log_format is None else compiled(log_format)
+        kind, colon, location = source.partition(":")
+        path = Path(location if colon and kind in _FORMATS else source)
+        if self._log is not None:
+            self.names = self._log[1]
+            require_columns("the log format", self.names, self._required, "format")
+            self._files = _log_files(path)
+            return
+        if path.is_dir() and not any(file_format(file.name) for file in path.iterdir()):
+            raise NeedsSparkError(f"{source}: a folder of folders; use `purgatory run`")
+        self._files = [path] if colon and path.is_file() else trace_files(path)
+        found = kind if colon and kind in _FORMATS else file_format(self._files[0].name)
+        if found not in _FORMATS:
+            raise NeedsSparkError(
+                f"{source}: without Spark, tables are CSV, JSON, Parquet or a text log, not "
+                f"{found}; use `purgatory run`"
+            )
+        self._format = found
+        self.names = self._names(self._files[0])
+        if found != "json":
+            for file in self._files:
+                require_columns(file, self._names(file), self._required)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, those of a file in order."""
+        for file in self._files:
+            if self._log is not None:
+                yield from self._log_batches(file)
+            elif self._format == "parquet":
+                yield from self._parquet_batches(file)
+            elif self._format == "csv":
+                yield from self._csv_table(file).to_batches()
+        if self._log is None and self._format == "json":
+            yield from self._json_batches()
+
+    def _names(self, file: Path) -> list[str]:
+        if self._format == "csv":
+            return csv_header(file)
+        if self._format == "json":
+            lines = JsonLines(self._files[:1], ())
+            return list(next(lines.rows(), {}))
+        with _parquet_damage_named(file):
+            return list(pq.read_schema(file).names)
+
+    def _parquet_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
+        with _parquet_damage_named(file):
+            opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+            yield from opened.iter_batches(_BATCH_ROWS, columns=self._required)
+
+    def _json_batches(self) -> Iterator[pa.RecordBatch]:
+        lines = JsonLines(self._files, self._required)
+        yield from lines.batches(_BATCH_ROWS)
+        self.malformed += lines.malformed
+
+    def _csv_table(self, file: Path) -> pa.Table:
+        text = pa.string()
+        parse = pa_csv.ParseOptions(
+            newlines_in_values=has_quoted_newline(file), invalid_row_handler=self._skip
+        )
+        convert = pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(self._required, text),
+            include_columns=self._required,
+            null_values=[""],
+            strings_can_be_null=True,
+        )
+        read = pa_csv.ReadOptions(block_size=_BLOCK_BYTES)
+        before = self.malformed
+        with damage_named(file):
+            try:
+                try:
+                    with pa.input_stream(str(file), compression="detect") as content:
+                        return pa_csv.read_csv(content, read, parse, convert)
+                except pa.ArrowInvalid as error:
+                    if "UTF8" not in str(error):
+                        raise
+                # Other bytes are replaced, as Spark's reader does.
+                self.malformed = before
+                options = {"encoding": "utf-8-sig", "errors": "replace", "newline": ""}
+                with OPENERS.get(file.suffix, open)(file, "rt", **options) as lines:
+                    replaced = pa.BufferReader(lines.read().encode())
+                return pa_csv.read_csv(replaced, read, parse, convert)
+            except pa.ArrowInvalid as error:
+                raise OSError(str(error)) from error
+
+    def _skip(self, row: pa_csv.InvalidRow) -> str:
+        if row.text.strip():
+            self.malformed += 1
+        return "skip"
+
+    def _log_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
+        assert self._log is not None
+        pattern, names = re.compile(self._log[0], re.ASCII), self._log[1]
+        at = [names.index(name) for name in self._required]
+        rows: list[tuple[str | None, ...]] = []
+
+        def batch() -> pa.RecordBatch:
+            columns = [pa.array([row[number] for row in rows], pa.string()) for number in at]
+            return pa.RecordBatch.from_arrays(columns, names=self._required)
+
+        options = {"encoding": "utf-8", "errors": "replace", "newline": "\n"}
+        with damage_named(file), OPENERS.get(file.suffix, open)(file, "rt", **options) as lines:
+            for line in lines:
+                if not line.strip():
+                    continue
+                found = pattern.search(line.rstrip("\r\n"))
+                if found is None:
+                    self.malformed += 1
+                    continue
+                rows.append(found.groups())
+                if len(rows) == _BATCH_ROWS:
+                    yield batch()
+                    rows.clear()
+        if rows:
+            yield batch()
+
+
+@contextmanager
+def _parquet_damage_named(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+
+
+def _log_files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise TraceFormatError(f"{path}: no such file or folder")
+    if path.is_file():
+        return [path]
+    return sorted(
+        file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))
+    )

@@ -1,0 +1,153 @@
+"""`purgatory quick` answers which timeout without Spark, and refuses what it can't read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import purgatory_spark
+from tests.spark.command import Purgatory, command_runner
+from tests.spark.trace_folders import write_lines
+
+#: A process in which PySpark, what comes with it, and matplotlib are not installed.
+WITHOUT_SPARK = """
+import sys
+from importlib.abc import MetaPathFinder
+class NotInstalled(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j", "pandas", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, NotInstalled())
+from purgatory_command import main
+sys.exit(main())
+"""
+MAPPING = ("--map", "arrived_at=at", "--map", "service_ms=took", "--map", "host=pod")
+ROWS = [
+    (f"{1_700_000_000_000 + 7 * row}", f"{row % 400 + 1}", f"p{row % 3}") for row in range(5000)
+]
+
+
+@pytest.fixture
+def purgatory(capsys: pytest.CaptureFixture[str]) -> Purgatory:
+    return command_runner(capsys)
+
+
+def write_calls(folder: Path, kind: str) -> Path:
+    names = ("at", "took", "pod")
+    file = folder / f"calls.{kind}"
+    if kind == "parquet":
+        pq.write_table(pa.table(dict(zip(names, zip(*ROWS, strict=True), strict=True))), file)
+    elif kind == "jsonl":
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in ROWS]
+        file.write_text("\n".join(lines))
+    elif kind == "log":
+        file.write_text("".join(f"[{at}] {pod} {took}\n" for at, took, pod in ROWS))
+    else:
+        text = "\n".join(",".join(row) for row in [names, *ROWS])
+        packed = kind.endswith(".gz")
+        file.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    return file
+
+
+def checked(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Check an answer about `ROWS`, of which each duration from 1 to 400 ms is as frequent."""
+    assert (answer["requests"], answer["expired"], answer["rejected"]) == (5000, 0, {})
+    assert {row["timeout_ms"]: row["expired"] for row in answer["what_if"]} == {
+        100: sum(int(took) > 100 for _, took, _ in ROWS),
+        390: sum(int(took) > 390 for _, took, _ in ROWS),
+        1000: 0,
+    }
+    spans = [(int(at), int(at) + int(took)) for at, took, pod in ROWS if pod == "p0"]
+    # None of those that arrived 30 requests before is still pending.
+    pending = [
+        sum(ended > at for _, ended in spans[max(0, number - 30) : number + 1])
+        for number, (at, _) in enumerate(spans)
+    ]
+    assert answer["what_if"][-1]["peak_pending"] == max(pending)
+    assert answer["recommended_timeout_ms"] == 1000
+    return answer
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "jsonl", "parquet", "log"])
+def test_files_of_all_formats_get_the_same_answer(
+    purgatory: Purgatory, tmp_path: Path, kind: str
+) -> None:
+    options = ("--log-format", "[$at] $pod $took") if kind == "log" else ()
+    ran = purgatory(
+        "quick", write_calls(tmp_path, kind), *MAPPING, *options,
+        "--time-unit", "ms", "--timeouts", "100,390", "--json",
+    )  # fmt: skip
+    assert (ran.code, "calls." in ran.err) == (0, True)
+    checked(json.loads(ran.out))
+
+
+def test_nothing_of_spark_is_imported(tmp_path: Path) -> None:
+    source = write_calls(tmp_path, "csv")
+    arguments = ("quick", str(source), *MAPPING, "--time-unit", "ms", "--timeouts", "100,390")
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK, *arguments, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    checked(json.loads(ran.stdout))
+
+
+def test_public_names_are_those_of_their_modules() -> None:
+    assert sorted(purgatory_spark._MODULES) == sorted(purgatory_spark.__all__)
+    for name in purgatory_spark.__all__:
+        assert getattr(purgatory_spark, name).__name__ == name
+        assert name in dir(purgatory_spark)
+    with pytest.raises(AttributeError, match="has no attribute 'Traces'"):
+        _ = purgatory_spark.Traces  # type: ignore[attr-defined]
+
+
+def test_rejected_rows_are_counted(purgatory: Purgatory, tmp_path: Path) -> None:
+    lines = ["at,took,pod", *map(",".join, ROWS[:400]), "soon,1,p0", "5", "5,-1,p0"]
+    source = write_lines(tmp_path / "calls.csv", lines)
+    ran = purgatory("quick", source, *MAPPING, "--time-unit", "ms")
+    assert ran.code == 0
+    for reason in ("unparsable at", "malformed row", "end before start"):
+        assert f"rejected 1: {reason}" in ran.out
+    assert "400 requests" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("calls.csv",), "map fields to its columns, for example --map arrived_at="),
+        (("calls.csv", "--map", "arrived_at=x", "--map", "ended_at=at"), "missing columns: x"),
+        (("calls.csv", *MAPPING, "--where", "took > 1"), "where='took > 1' needs Spark"),
+        (("calls.csv", *MAPPING, "--time-zone", "Europe/Berlin"), "needs Spark: use `purgatory"),
+        (("calls.csv", "--format", "spans"), "use `purgatory run`"),
+        (("calls.orc", *MAPPING), "not orc; use `purgatory run`"),
+        (("calls.jsonl", *MAPPING), "calls.jsonl: missing columns: took, pod; the file has at"),
+        (("torn.csv.gz", *MAPPING), "torn.csv.gz: can't be read as CSV text"),
+        (("torn.parquet", *MAPPING), "torn.parquet: can't be read as Parquet"),
+        (("none.csv", *MAPPING), "none.csv: no such file or folder"),
+        (("empty.csv", *MAPPING), "the trace has no requests; rejected: 1 unparsable at"),
+    ],
+)
+def test_what_can_not_be_read_is_named(
+    purgatory: Purgatory, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    write_calls(tmp_path, "csv")
+    (tmp_path / "calls.orc").write_bytes(b"ORC")
+    (tmp_path / "calls.jsonl").write_text('{"at": 1}\n')
+    (tmp_path / "empty.csv").write_text("at,took,pod\nx,1,p\n")
+    torn = gzip.compress(b"at,took,pod\n" + bytes(range(256)) * 999)
+    (tmp_path / "torn.csv.gz").write_bytes(torn[: len(torn) // 2])
+    (tmp_path / "torn.parquet").write_bytes(b"PAR1")
+    ran = purgatory("quick", tmp_path / arguments[0], *arguments[1:])
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
