@@ -18,6 +18,7 @@ PAGES = {
     "request_purgatory.dashboard": "observing",
     "purgatory_spark": "pipeline",
     "purgatory_spark.stream": "streams",
+    "request_purgatory.servers": "request_purgatory",
     "request_purgatory.snapshot": "observing",
 }
 #: Names that another page has, or that a page describes in words.

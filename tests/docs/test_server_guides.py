@@ -1,6 +1,6 @@
 """The applications of the guides on servers answer, wait, and end what waits when they are stopped.
 
-Without gunicorn and uvicorn: the tests call the applications and hooks as these servers do.
+Without servers: the tests call the applications and hooks as these do.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from typing import Any
 
 import pytest
 
+from request_purgatory.aio import Purgatory
 from tests.docs import snippets
 
 SERVERS = "docs/how_to/fork_servers.md"
 SHUTDOWN = "docs/how_to/clean_shutdown.md"
+FRAMEWORKS = "docs/how_to/fastapi_flask.md"
 GUNICORN = "# gunicorn.conf.py"
 
 
-def module_of(page: str, mark: str, name: str = "example") -> ModuleType:
-    """Return the block of a page that contains `mark`, as a module."""
+def module_of(page: str, mark: str, **names: object) -> ModuleType:
+    """Return the block of a page that contains `mark`, as a module that has `names`, too."""
     (code,) = [block.code for block in snippets.blocks(page) if mark in block.code]
-    module = ModuleType(name)
+    module = ModuleType("example")
+    vars(module).update(names)
     exec(compile(code, f"{page}: {mark}", "exec"), vars(module))
     return module
 
@@ -86,8 +89,11 @@ def test_hook_for_gunicorn_ends_what_waits(
 
 def test_asgi_application_waits_and_ends_what_waits(sigterm: list[int]) -> None:
     """In uvicorn's order: the handler of SIGTERM, running requests, the lifespan's end."""
-    app = module_of(SERVERS, "# asgi.py").app
-    closed_by_sigterm = module_of(SHUTDOWN, "def closed_by_sigterm").closed_by_sigterm
+    module = module_of(SERVERS, "# asgi.py")
+    app = module.app
+    vars(module).update(
+        lifespan=module_of(SHUTDOWN, "async def lifespan", Purgatory=Purgatory).lifespan
+    )
 
     async def get(state: dict[str, Any], method: str, path: str) -> int:
         sent: list[dict[str, Any]] = []
@@ -112,15 +118,61 @@ def test_asgi_application_waits_and_ends_what_waits(sigterm: list[int]) -> None:
         first = asyncio.create_task(get(state, "GET", "/7"))
         await asyncio.sleep(0)
         statuses = [await get(state, "POST", "/7"), await first]
-        with closed_by_sigterm(state["purgatory"]):
-            second = asyncio.create_task(get(state, "GET", "/8"))
-            await asyncio.sleep(0)
-            signal.raise_signal(signal.SIGTERM)
-            statuses.append(await second)
+        second = asyncio.create_task(get(state, "GET", "/8"))
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGTERM)
+        statuses.append(await second)
         await received.put({"type": "lifespan.shutdown"})
         assert (await sent.get())["type"] == "lifespan.shutdown.complete"
         await life
         return statuses
 
     assert asyncio.run(asyncio.wait_for(serve(), 60)) == [200, 200, 503]
+    assert sigterm == [signal.SIGTERM]
+
+
+def test_application_of_fastapi_waits_and_ends_what_waits(sigterm: list[int]) -> None:
+    module = module_of(FRAMEWORKS, "# fast.py")
+
+    async def ask_for(method: str, path: str) -> int:
+        sent: list[dict[str, Any]] = []
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        scope = {"type": "http", "method": method, "path": path, "headers": []}
+        scope |= {"query_string": b"", "http_version": "1.1", "scheme": "http"}
+        await module.app(scope, receive, send)
+        status: int = sent[0]["status"]
+        return status
+
+    async def serve() -> list[int]:
+        async with module.app.router.lifespan_context(module.app):
+            first = asyncio.create_task(ask_for("GET", "/orders/7"))
+            second = asyncio.create_task(ask_for("GET", "/orders/8"))
+            while module.purgatory.num_delayed < 2:
+                await asyncio.sleep(0)
+            statuses = [await ask_for("POST", "/orders/7"), await first]
+            signal.raise_signal(signal.SIGTERM)
+            return [*statuses, await second]
+
+    assert asyncio.run(asyncio.wait_for(serve(), 60)) == [204, 200, 503]
+    assert sigterm == [signal.SIGTERM]
+
+
+def test_application_of_flask_waits_and_ends_what_waits(sigterm: list[int]) -> None:
+    module = module_of(FRAMEWORKS, "# flasks.py")
+    client = module.app.test_client
+    with ThreadPoolExecutor(1) as threads:
+        held = threads.submit(client().get, "/orders/7")
+        wait_until_pending(module.purgatory)
+        assert client().post("/orders/7").status_code == 204
+        assert held.result(timeout=60).json == {"state": "paid"}
+        held = threads.submit(client().get, "/orders/8")
+        wait_until_pending(module.purgatory)
+        signal.raise_signal(signal.SIGTERM)
+        assert held.result(timeout=60).status_code == 503
     assert sigterm == [signal.SIGTERM]

@@ -390,6 +390,17 @@ class Purgatory(LoopEntrance, Forkable):
         self._refuse_other_threads("call_soon_threadsafe(purgatory.close)")
         return self._close(self._core)
 
+    def close_threadsafe(self) -> None:
+        """Have the loop call `close` soon, from any thread or signal handler.
+
+        Before and after the block it does nothing.
+        """
+        if self._core is not None and not self._core.is_closed:
+            try:
+                self._loop.call_soon_threadsafe(self.close)
+            except RuntimeError:
+                pass  # The loop is closed: nobody waits any more.
+
     def _close(self, core: PurgatoryCore) -> list[DelayedOperation]:
         self._answers.is_closed = True
         try:
