@@ -293,7 +293,7 @@ def test_paused_page_stands_still(
 def served_broker(*options: str) -> Iterator[dict[str, str]]:
     """Run `purgatory-broker serve` with a live page; return its addresses."""
     command = [sys.executable, "-m", "purgatory_broker", "serve", "--json"]
-    ports = ["--port", "0", "--control-port", "0", "--dashboard", "0"]
+    ports = ["--port", "0", "--control", "0", "--dashboard", "0"]
     with subprocess.Popen([*command, *ports, *options], stdout=subprocess.PIPE, text=True) as ran:
         try:
             assert ran.stdout is not None

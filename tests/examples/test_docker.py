@@ -45,7 +45,7 @@ def settings_of(arguments: list[str]) -> ClusterSettings:
     command, bound, _ = make_app().parse_args(["serve", *arguments], exit_on_error=False)
     assert command.__name__ == "serve"
     given = dict(bound.arguments)
-    for name in ("topic", "control_port", "record", "output"):
+    for name in ("topic", "control", "record", "output"):
         given.pop(name, None)
     return ClusterSettings(**given)
 
@@ -114,7 +114,7 @@ def served_on_loopback() -> Iterator[tuple[str, str]]:
         command = [each.replace(old, new) for each in command]
     executable = [sys.executable, "-m", "purgatory_broker", "serve"]
     process = subprocess.Popen(
-        [*executable, *command, "--control-port", "0", "--json"],
+        [*executable, *command, "--control", "0", "--json"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

@@ -15,6 +15,7 @@ try:
 
     from purgatory_command_line.command import NO_NEGATIVES
     from purgatory_command_line.entry_point import run
+    from purgatory_command_line.help_format import HelpFormatter
     from purgatory_command_line.version import version_text
 except ModuleNotFoundError as missing:
     print(
@@ -118,6 +119,8 @@ def make_app(described: Collection[str] = ()) -> App:
         help="Run a light Kafka cluster on loopback, and control it.",
         help_epilogue=_EPILOGUE,
         version=version_text("purgatory-broker"),
+        version_flags=["--version", "-V"],
+        help_formatter=HelpFormatter(),
         group_commands=_PROGRAM,
         default_parameter=NO_NEGATIVES,
     )

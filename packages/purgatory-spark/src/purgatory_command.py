@@ -15,6 +15,7 @@ from cyclopts import App, Group
 
 from purgatory_command_line.command import NO_NEGATIVES
 from purgatory_command_line.entry_point import run
+from purgatory_command_line.help_format import HelpFormatter
 from purgatory_command_line.version import version_text
 
 _TRACES = Group("Traces and analysis", sort_key=1)
@@ -128,6 +129,8 @@ def make_app() -> App:
         help="Make, import, replay and analyze request traces.",
         help_epilogue=_EPILOGUE,
         version=version_text("purgatory-spark"),
+        version_flags=["--version", "-V"],
+        help_formatter=HelpFormatter(),
         group_commands=_PROGRAM,
         default_parameter=NO_NEGATIVES,
     )

@@ -39,14 +39,15 @@ class ClusterSettings:
 
     Attributes:
         nodes: Number of nodes.
-        data_dir: Directory of the segment files; None keeps the logs in memory.
+        data_dir: Directory of the segment files; the logs are in memory unless given.
         host: Address that the nodes listen on. With other than a loopback address, other machines
             can connect, without any security; see `listeners`.
         port: Port of node 0; node n has the port + n. 0 takes free ports.
         listeners: Listeners of node 0 as in Kafka, `NAME://host:port` with commas between, instead
-            of `host` and `port`; node n has the ports + n. None is one PLAINTEXT listener.
+            of `host` and `port`; node n has the ports + n. Unless given, there is one PLAINTEXT
+            listener.
         advertised_listeners: Addresses that clients are told to connect to, in the same form; a
-            port of 0 is the listener's own. None is that of `listeners`.
+            port of 0 is the listener's own. Those of `listeners` unless given.
         listener_security_protocol_map: `NAME:PROTOCOL` for the listeners' names, with commas
             between.
         ssl_keystore_location: PEM file with the private key and the certificates of SSL and
@@ -66,16 +67,16 @@ class ClusterSettings:
         super_users: Principals that may do everything, with semicolons between, such as
             User:admin;User:ANONYMOUS.
         allow_everyone_if_no_acl_found: Allow everything on a resource for which there is no ACL.
-        flush_messages: Messages appended to a log before it is flushed to the disk: 1 flushes every
-            append, None leaves it to the operating system. Appended messages survive the end of the
-            process in any case, flushed ones also a power failure.
+        flush_messages: Messages appended to a log before it is flushed to the disk; 1 flushes every
+            append. Unless given, the operating system decides. Appended messages survive the end of
+            the process in any case, flushed ones also a power failure.
         auto_create_topics_enable: Create a topic when a client asks for it.
         auto_create_topics_at_once: Answer the Metadata request that creates a topic with the topic.
             Kafka answers UNKNOWN_TOPIC_OR_PARTITION, so that clients ask again, after 100 ms or
             more.
         num_partitions: Partitions of topics that are created without a number.
-        default_replication_factor: Replicas of topics that are created without a number. None is
-            the number of nodes, at most 3; Kafka's default is 1.
+        default_replication_factor: Replicas of topics that are created without a number; unless
+            given, the number of nodes, at most 3. Kafka's default is 1.
         min_insync_replicas: In-sync replicas that a write with acks=all needs.
         replica_lag_time_max_ms: Time without catching up after which a follower leaves the in-sync
             replicas.
@@ -97,8 +98,8 @@ class ClusterSettings:
         fetch_max_bytes: Largest response to a fetch.
         log_segment_bytes: Size of a segment file. Kafka's default is 1 GiB.
         log_retention_ms: Age at which segments are deleted; None keeps them.
-        log_retention_bytes: Size of a partition at which its oldest segments are deleted; None is
-            no limit.
+        log_retention_bytes: Size of a partition at which its oldest segments are deleted; no limit
+            unless given.
         log_retention_check_interval_ms: Time between two looks for segments to delete.
         log_cleanup_policy: Whether old segments are deleted, compacted, or both: `delete`,
             `compact` or `compact,delete`; the default of topics.
@@ -163,8 +164,8 @@ class ClusterSettings:
         add_partitions_to_txn_retry_backoff_max_ms: Longest time for such attempts.
         producer_id_expiration_ms: Time after which a partition forgets an idle producer, unless it
             has an open transaction there.
-        producer_byte_rate: Bytes per second that each client id may produce; None is no limit.
-        consumer_byte_rate: Bytes per second that each client id may fetch; None is no limit.
+        producer_byte_rate: Bytes per second that each client id may produce; no limit unless given.
+        consumer_byte_rate: Bytes per second that each client id may fetch; no limit unless given.
         quota_window_num: Windows over which the byte rates are averaged.
         quota_window_size_ms: Length of such a window. Kafka has it in seconds.
         fetch_purgatory_purge_interval_requests: Completed fetches that may remain in the watcher

@@ -29,6 +29,8 @@ Given = dict[str, Any]
 _BY_TYPE: Mapping[Any, Parameter] = {
     int: Parameter(converter=whole_number, metavar="N"),
     int | None: Parameter(converter=optional_whole_number, metavar="N"),
+    float: Parameter(metavar="NUMBER"),
+    float | None: Parameter(metavar="NUMBER"),
     Path: Parameter(converter=local_path, metavar="PATH"),
     Path | None: Parameter(converter=local_path, metavar="PATH"),
 }
@@ -46,6 +48,7 @@ class FieldsOf:
     Attributes:
         settings: The dataclass.
         heading: The heading of the options in the help; none of their own if empty.
+        headings: By field, the heading that begins with its option.
         only: The fields that become options; all unless given.
         without: Fields that do not become options.
         changes: By field, what its option has besides: a `Parameter` with another name, choices or
@@ -55,6 +58,7 @@ class FieldsOf:
 
     settings: type
     heading: str = ""
+    headings: Mapping[str, str] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -68,18 +72,21 @@ class FieldsOf:
     def parameters(self, position: int) -> list[inspect.Parameter]:
         """Return the options as keyword-only parameters that cyclopts understands.
 
-        `position` is that of the options' heading in the help.
+        `position` is that of the options' headings in the help.
         """
         hints = get_type_hints(self.settings, include_extras=True)
         helps = _field_helps(self.settings)
-        group = (Parameter(group=Group(self.heading, sort_key=position)),) if self.heading else ()
-        return [
-            self._parameter(
-                setting, hints[setting.name], Parameter(help=helps.get(setting.name)), *group
-            )
-            for setting in fields(self.settings)
-            if setting.name in self.names
-        ]
+        heading = self.heading
+        parameters = []
+        for index, setting in enumerate(fields(self.settings)):
+            if setting.name in self.headings or index == 0:
+                heading = self.headings.get(setting.name, heading)
+                group = Group(heading, sort_key=position + index / 1000)
+            if setting.name in self.names:
+                extras = [Parameter(help=helps.get(setting.name))]
+                extras += [Parameter(group=group)] if heading else []
+                parameters.append(self._parameter(setting, hints[setting.name], *extras))
+        return parameters
 
     def _parameter(self, setting: Field[Any], hint: Any, *extras: Parameter) -> inspect.Parameter:
         default = self.defaults.get(setting.name, _default(setting))
@@ -152,7 +159,7 @@ def _show_default(default: Any) -> bool | Callable[[Any], str]:
 
     It is False for what the absence of an option means anyway: no value, and no flag.
     """
-    if default is None or default is False or default in ((), [], {}):
+    if default is None or default is False or default in ("", (), [], {}):
         return False
     return _as_typed
 
@@ -179,5 +186,6 @@ def _field_helps(settings: type) -> dict[str, str]:
         text = re.sub(
             rf"`({names})`", lambda match: f"`--{match.group(1).replace('_', '-')}`", text
         )
+        text = re.sub(r"\bNone\b", "none", text)  # as it is typed
         helps[entry.arg_name] = text[:1].upper() + text[1:]
     return helps

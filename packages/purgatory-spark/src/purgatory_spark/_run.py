@@ -33,7 +33,7 @@ class RunPlan:
     """The inputs and settings of a run.
 
     Attributes:
-        timeouts: What-if timeouts in ms; chosen for each trace if None.
+        timeouts: What-if timeouts in ms; chosen for each trace unless given.
         max_worker_mb: Memory limit for one host in a Python worker.
     """
 

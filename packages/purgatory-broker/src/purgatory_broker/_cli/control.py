@@ -54,7 +54,8 @@ def _control_command(name: str) -> Callable[..., ExitCode]:
     def run(
         *values: Any,
         control: Annotated[
-            str, Parameter(help="Where the cluster takes commands.", metavar="HOST:PORT")
+            str,
+            Parameter(help="Where `serve` takes commands, as it prints.", metavar="HOST:PORT"),
         ] = f"127.0.0.1:{CONTROL_PORT}",
         output: OutputOptions,
         **options: Any,
@@ -143,6 +144,9 @@ _CONDITIONS: dict[Any, Any] = {
 def _help(docstring: str) -> str:
     names = "|".join(control_commands())
     text = re.sub(rf"`({names})`", lambda match: match.group().replace("_", "-"), docstring)
+    text = re.sub(r"(?m)^( +\w+: )([a-z])", lambda match: match[1] + match[2].upper(), text)
+    # What an option without a value is typed as.
+    text = re.sub(r"\bNone\b", "none", text)
     return re.sub(r"^Return ", "Print ", text)
 
 

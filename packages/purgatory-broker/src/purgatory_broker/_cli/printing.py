@@ -234,7 +234,7 @@ def describe_failure(error: Exception) -> tuple[ExitCode, str]:
     if isinstance(error, InvalidArgumentError) or _is_refusal(error):
         return ExitCode.BAD_INPUT, str(error)
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        options = "--port and --control-port choose others, 0 free ones"
+        options = "--port and --control choose others, 0 free ones"
         return ExitCode.FAILED, f"{str(error).strip()}; {options}"
     if isinstance(error, (PurgatoryError, ControllerError, OSError)):
         return ExitCode.FAILED, str(error)

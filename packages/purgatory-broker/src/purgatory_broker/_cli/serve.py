@@ -36,6 +36,38 @@ PORT = 9092
 NewTopic = tuple[str, int, int]
 
 
+#: By setting, the heading of the help that begins with it.
+_HEADINGS = {
+    "nodes": "Nodes and listeners",
+    "flush_messages": "Disk",
+    "ssl_keystore_location": "TLS, logins and ACLs",
+    "auto_create_topics_enable": "Topics and replication",
+    "socket_request_max_bytes": "Connections and sizes",
+    "log_segment_bytes": "Log segments, retention and compaction",
+    "group_min_session_timeout_ms": "Classic groups",
+    "group_consumer_session_timeout_ms": "Groups of the consumer protocol",
+    "offsets_topic_num_partitions": "Committed offsets",
+    "group_share_delivery_count_limit": "Share groups",
+    "transaction_state_log_num_partitions": "Transactions",
+    "producer_byte_rate": "Quotas",
+    "fetch_purgatory_purge_interval_requests": "Purgatories",
+}
+#: By setting of text, what its option takes.
+_METAVARS = {
+    "host": "HOST",
+    "listeners": "NAME://HOST:PORT,...",
+    "advertised_listeners": "NAME://HOST:PORT,...",
+    "listener_security_protocol_map": "NAME:PROTOCOL,...",
+    "ssl_key_password": "PASSWORD",
+    "ssl_client_auth": "WORD",
+    "sasl_enabled_mechanisms": "NAME,...",
+    "super_users": "TYPE:NAME;...",
+    "log_cleanup_policy": "WORD,...",
+    "group_consumer_assignors": "NAME,...",
+    "group_consumer_migration_policy": "WORD",
+}
+
+
 def _topics(_type: Any, tokens: Sequence[Any]) -> list[NewTopic]:
     topics = []
     for token in tokens:
@@ -68,8 +100,8 @@ def serve(
         list[str], Parameter(converter=_topics, metavar="NAME[:PARTITIONS[:REPLICAS]]")
     ]
     | None = None,
-    port: Annotated[int | None, Parameter(converter=whole_number, metavar="N")] = None,
-    control_port: Annotated[int, Parameter(converter=whole_number, metavar="N")] = CONTROL_PORT,
+    port: Annotated[int | None, Parameter(converter=whole_number, metavar="PORT")] = None,
+    control: Annotated[int, Parameter(converter=whole_number, metavar="PORT")] = CONTROL_PORT,
     record: LocalPath | None = None,
     metrics_listen: Annotated[str | None, Parameter(metavar="[HOST:]PORT")] = None,
     dashboard: Annotated[int | None, Parameter(converter=whole_number, metavar="PORT")] = None,
@@ -80,13 +112,14 @@ def serve(
         ClusterSettings,
         FieldsOf(
             ClusterSettings,
-            "Cluster settings",
+            headings=_HEADINGS,
             without=("topic_defaults", "port"),
             changes={
+                **{name: Parameter(metavar=form) for name, form in _METAVARS.items()},
                 "sasl_users": Annotated[
                     list[str],
                     Parameter(name="--sasl-user", converter=_users, metavar="NAME:PASSWORD"),
-                ]
+                ],
             },
         ),
     ],
@@ -101,7 +134,8 @@ def serve(
             replicas; may be repeated.
         port: The port of node 0, 9092 without `--listeners`; node n has the port + n. 0 takes free
             ports.
-        control_port: The port for the other commands of `purgatory-broker`; 0 is a free one.
+        control: Take the other commands of `purgatory-broker` at this port of 127.0.0.1; 0 is a
+            free port.
         record: Record requests that wait as a trace in this folder, for `purgatory import`.
         metrics_listen: Serve /metrics for Prometheus at this address; the host is 127.0.0.1 unless
             given, port 0 is a free port.
@@ -122,7 +156,7 @@ def serve(
         serving = _serve(
             settings,
             topics,
-            control_port,
+            control,
             record,
             output,
             metrics_listen,
@@ -160,7 +194,7 @@ async def _serve(
     async with AsyncExitStack() as stack:
         recorder = None if record is None else stack.enter_context(Recorder(record))
         cluster = await stack.enter_async_context(AsyncCluster(settings, recorder=recorder))
-        control = await stack.enter_async_context(ControlServer(cluster, control_port))
+        control_server = await stack.enter_async_context(ControlServer(cluster, control_port))
         for topic in topics:
             _create_topic(cluster, *topic)
         pages: dict[str, str] = {}
@@ -171,7 +205,7 @@ async def _serve(
             pages["dashboard"] = stack.enter_context(page).url
         if schema_registry is not None:
             pages["schema_registry"] = await cluster.start_schema_registry(port=schema_registry)
-        _print_addresses(output, cluster, control.address, pages)
+        _print_addresses(output, cluster, control_server.address, pages)
         await stopped.wait()
         metrics = cluster.metrics()
     print_metrics(output.console, metrics)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -51,6 +52,33 @@ def test_help_describes_each_command(
     assert COMMANDS[name].replace("`", "") in printed
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_on_80_columns_breaks_no_option_and_names_no_python_value(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = []
+    for columns in ("400", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        main([name, "--help"])
+        printed = capsys.readouterr().out
+        options.append(set(re.findall(r"--[\w-]+", printed)))
+        assert "None" not in printed
+    assert options[0] == options[1]
+    assert options[0]
+
+
+def test_help_of_serve_has_headings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["serve", "--help"])
+    panels = re.split(r"\n╭─ ", capsys.readouterr().out)
+    (topics,) = [panel for panel in panels if panel.startswith("Topics and replication")]
+    assert "--num-partitions" in topics
+    assert "--ssl-client-auth" not in topics
+    assert max(panel.count("│ --") for panel in panels) < 20
+
+
 def test_help_of_a_command_is_its_whole_docstring(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,8 +107,9 @@ def test_module_is_the_command() -> None:
     assert ran.stderr == "purgatory-broker: unknown command 'srve'; did you mean 'serve'?\n"
 
 
-def test_version_names_the_build(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == ExitCode.OK
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version_names_the_build(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([flag]) == ExitCode.OK
     build = "compiled" if __compiled__ else "interpreted"
     assert capsys.readouterr().out.startswith(f"purgatory-broker {__version__}, core {build}")
 

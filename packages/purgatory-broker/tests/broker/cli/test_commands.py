@@ -31,7 +31,7 @@ from tests.support.live_page import LivePage, port_of, press
 TIME_LIMIT = 60.0
 SERVE = (
     *(sys.executable, "-m", "purgatory_broker", "serve"),
-    *("--port", "0", "--control-port", "0"),
+    *("--port", "0", "--control", "0"),
 )
 
 
@@ -179,9 +179,7 @@ def test_served_cluster_serves_metrics_a_registry_and_a_live_page(
     assert (process.returncode, printed) == (ExitCode.TERMINATED, "")
 
 
-@pytest.mark.parametrize(
-    ("option", "other"), [("--port", "--control-port"), ("--control-port", "--port")]
-)
+@pytest.mark.parametrize(("option", "other"), [("--port", "--control"), ("--control", "--port")])
 def test_taken_port_names_the_options_that_choose_another(option: str, other: str) -> None:
     """The default ports are those of a Kafka that may run on the same machine."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -195,7 +193,7 @@ def test_taken_port_names_the_options_that_choose_another(option: str, other: st
         )
     assert (ran.returncode, ran.stdout) == (ExitCode.FAILED, "")
     assert port in ran.stderr
-    assert ran.stderr.endswith("; --port and --control-port choose others, 0 free ones\n")
+    assert ran.stderr.endswith("; --port and --control choose others, 0 free ones\n")
 
 
 def test_page_at_a_taken_port_is_refused() -> None:

@@ -257,7 +257,7 @@ def test_commands_report_damaged_metadata(
     for start in (Cluster, ClusterProcess):
         with pytest.raises((InvalidArgumentError, ClusterError), match="is not damaged"):
             start(nodes=3, data_dir=tmp_path).start()
-    serve = ["serve", "--nodes", "3", "--port", "0", "--control-port", "0"]
+    serve = ["serve", "--nodes", "3", "--port", "0", "--control", "0"]
     assert main([*serve, "--data-dir", str(tmp_path)]) == ExitCode.BAD_INPUT
     assert "is not damaged" in capsys.readouterr().err
 

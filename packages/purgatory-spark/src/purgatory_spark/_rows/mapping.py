@@ -66,8 +66,8 @@ class TableMapping:
         timeout_ms: Timeout of every request, unless a column has it.
         aggregate: The aggregate of every request, unless a column has it.
         threshold: The threshold of every request, unless a column has it.
-        quantifier: The quantifier of every request, unless a column has it. None means all; of a
-            request that watches its id, any.
+        quantifier: The quantifier of every request, unless a column has it. Unless given, all; of
+            a request that watches its id, any.
     """
 
     columns: Columns

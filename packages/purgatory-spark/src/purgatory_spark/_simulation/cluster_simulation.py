@@ -97,7 +97,8 @@ class SimulationPlan:
         workload: The cluster's workload, drawn `host_by_host`.
         settings: The purgatory of each host.
         target: The load to extrapolate to.
-        partitions: Number of Spark tasks, at most one for each host; 16 for each core if None.
+        partitions: Number of Spark tasks, at most one for each host; 16 for each core unless
+            given.
         max_worker_mb: Memory limit for one host in a Python worker.
     """
 

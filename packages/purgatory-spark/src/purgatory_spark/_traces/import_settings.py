@@ -26,7 +26,7 @@ class ImportSettings:
     """Settings for reading a trace.
 
     Attributes:
-        format: The trace's format, or None to detect it from the files' columns.
+        format: The trace's format; detected from the files' columns unless given.
         columns: The input's column for each field, for spans and columns. `watch_keys` may be given
             several times.
         events: For columns: the table of the events, if they are a table of their own.
@@ -38,18 +38,18 @@ class ImportSettings:
             (Envoy's default) and alb (AWS). Its known variables are mapped unless `columns` are
             given.
         where: For columns: a condition in SQL on columns of the input; other rows are left out.
-        time_unit: Unit of numeric times, or None for the format's default.
-        time_zone: For columns: the zone of timestamps without one, or None for UTC.
-        timeout_ms: Timeout of every request, or None for the format's default.
-        aggregate: For columns: the aggregate of every request, or None for count.
-        threshold: For columns: the threshold of every request, or None for 1.
+        time_unit: Unit of numeric times; the format's default unless given.
+        time_zone: For columns: the zone of timestamps without one; UTC unless given.
+        timeout_ms: Timeout of every request; the format's default unless given.
+        aggregate: For columns: the aggregate of every request; count unless given.
+        threshold: For columns: the threshold of every request; 1 unless given.
         keys: The watch keys of requests from spans: their child spans or their operations.
-        quantifier: The number of its keys that a request needs: all, any or a whole number; None
-            means all.
-        ms_per_context_token: Cost of a token of the prompt, for inference traces, or None for the
-            default.
-        ms_per_generated_token: Cost of a generated token, for inference traces, or None for the
-            default.
+        quantifier: The number of its keys that a request needs: all, any or a whole number; all
+            unless given.
+        ms_per_context_token: For inference traces: the cost of a token of the prompt, unless it is
+            the default.
+        ms_per_generated_token: For inference traces: the cost of a generated token, unless it is
+            the default.
         marks: Moments that reports compare before and after.
     """
 

@@ -45,7 +45,7 @@ class FaultCommands(CommandGroup):
             api: Kafka's name of the API, such as "Produce".
             error: Kafka's name of the error, such as "NOT_ENOUGH_REPLICAS", or its number.
             times: number of requests; None is all, until `clear_faults`.
-            node: only requests to this node; None is any node.
+            node: only requests to this node; any node unless given.
             topic: only requests that name this topic.
             partition: only requests that name this partition of the topic.
             group: only requests that name this group.
@@ -102,9 +102,9 @@ class FaultCommands(CommandGroup):
             api: Kafka's name of the API, such as "Produce".
             kind: "delay", "drop", "corrupt" or "disconnect".
             times: number of responses; None is all, until `clear_faults`.
-            node: only responses of this node; None is any node.
+            node: only responses of this node; any node unless given.
             delay_ms: milliseconds, for "delay".
-            seed: of the random changes, for "corrupt"; None is a random one.
+            seed: of the random changes, for "corrupt"; a random one unless given.
             topic: only requests that name this topic.
             partition: only requests that name this partition of the topic.
             group: only requests that name this group.

@@ -121,8 +121,8 @@ class TopicCommands(CommandGroup):
 
         Args:
             topic: the topic's name.
-            partition: the partition's number; None is every partition.
-            offset: the first offset to keep; None deletes all records below the high watermark.
+            partition: the partition's number; every partition unless given.
+            offset: the first offset to keep; the high watermark unless given.
 
         Raises:
             InvalidArgumentError: the offset is negative.
@@ -150,7 +150,7 @@ class TopicCommands(CommandGroup):
 
         Args:
             topic: the topic's name.
-            partition: the partition's number; None is every partition.
+            partition: the partition's number; every partition unless given.
 
         Raises:
             ControllerError: there is no such partition, or the topic's `cleanup.policy` is not to
