@@ -51,13 +51,16 @@ MINUTES ?= 10
 PROCESSES ?= 1
 OPERATIONS ?=
 
+# What `make release` releases.
+VERSION ?= $(error VERSION=... says which version, such as 0.3.0)
+
 # A trace to import and replay beside the published workloads: make run TRACE=path
 TRACE ?=
 # Requests in each published workload.
 REQUESTS ?= 1000000
 
 .PHONY: run test test-fast test-rest test-all test-core test-broker test-interpreted coverage mutants explore soak sanitize instructions bench bench-docs archive \
-	lint types docs check constraints clean help
+	lint types docs release check constraints clean help
 
 run: $(VENV)/.packages ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
@@ -139,6 +142,9 @@ docs: $(VENV)/.docs $(INTERPRETED)/.copied ## the documentation, into build/docs
 	$(BIN)/python tools/check_site.py build/docs
 	@echo "documentation: build/docs/index.html"
 
+release: $(VENV)/.release ## commit, tag, changelog and files of a version, checked, not published: VERSION=0.3.0, ARGS=--dry-run
+	$(BIN)/python tools/release.py $(VERSION) $(ARGS)
+
 check: test lint types docs ## the fast tier, lint, types and documentation
 
 # The environment, in layers: each target installs no more than it uses, and only what runs Spark asks for Java.
@@ -195,6 +201,10 @@ $(VENV)/.lint: pyproject.toml | $(VENV)/.created
 
 $(VENV)/.types: pyproject.toml | $(VENV)/.test
 	$(PIP) install --group types
+	@touch $@
+
+$(VENV)/.release: pyproject.toml | $(VENV)/.packages
+	$(PIP) install --group release
 	@touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/.packages
