@@ -16,7 +16,12 @@ import pytest
 from purgatory_broker._wire.api_messages import NamedTopic
 from purgatory_broker._wire.wire_error import WireError
 from purgatory_broker.api.registry import APIS as SERVED_APIS
-from tests.broker.kafka_server import VERSION, broker_libraries
+from tests.broker.kafka_server import (
+    NEXT_VERSION,
+    VERSION,
+    broker_libraries,
+    next_broker_libraries,
+)
 from tools.limits_page import PURPOSES
 from tools.protocol.__main__ import APIS, MODULES, made_modules
 from tools.protocol.python_code import module
@@ -268,8 +273,11 @@ def test_there_is_a_module_for_each_api() -> None:
 
 @pytest.mark.jvm
 def test_modules_are_those_that_the_schemas_make() -> None:
-    jar = broker_libraries() / f"kafka-clients-{VERSION}.jar"
-    for name, text in made_modules(jar).items():
+    jars = (
+        broker_libraries() / f"kafka-clients-{VERSION}.jar",
+        next_broker_libraries() / f"kafka-clients-{NEXT_VERSION}.jar",
+    )
+    for name, text in made_modules(*jars).items():
         assert (MODULES / name).read_text() == text, name
 
 

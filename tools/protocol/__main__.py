@@ -85,19 +85,22 @@ APIS = (
     "WriteShareGroupState",
     "WriteTxnMarkers",
 )
+#: Those of them that are served with versions of the next release, and come from its jar.
+NEXT_APIS = frozenset({"ShareAcknowledge", "ShareFetch"})
 
 
-def made_modules(jar: Path) -> dict[str, str]:
-    """Return the text of each module by its name, from the schemas in a jar of Kafka's client."""
-    kafka = jar.stem.removeprefix("kafka-clients-")
+def made_modules(jar: Path, next_jar: Path) -> dict[str, str]:
+    """Return the text of each module by its name, from the schemas in two jars of the client."""
     overrides = tomllib.loads((_HERE / "overrides.toml").read_text())
     modules = {}
-    with zipfile.ZipFile(jar) as archive:
+    with zipfile.ZipFile(jar) as present, zipfile.ZipFile(next_jar) as following:
         for api in APIS:
+            path, archive = (next_jar, following) if api in NEXT_APIS else (jar, present)
             request, response = (
                 load_message(archive.read(f"{_FOLDER}{api}{kind}.json").decode())
                 for kind in ("Request", "Response")
             )
+            kafka = path.stem.removeprefix("kafka-clients-")
             text = module(request, response, overrides.get(api, {}), kafka)
             modules[f"{snake_case(api)}.py"] = _formatted(text, f"{snake_case(api)}.py")
     return modules
@@ -130,9 +133,10 @@ def _formatted(text: str, name: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.protocol", description=__doc__)
     parser.add_argument("jar", type=Path, help="kafka-clients-VERSION.jar")
+    parser.add_argument("next_jar", type=Path, help="that of the next release, for NEXT_APIS")
     parser.add_argument("--check", action="store_true", help="fail if a module would change")
     arguments = parser.parse_args()
-    modules = made_modules(arguments.jar)
+    modules = made_modules(arguments.jar, arguments.next_jar)
     present = {path.name for path in MODULES.glob("*.py")} - {"__init__.py"}
     changed = sorted(
         name

@@ -22,6 +22,9 @@ TIME_LIMIT = 120.0
 
 VERSION = "4.1.1"
 _BROKER = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+#: The release after it, for what this broker has of it.
+NEXT_VERSION = "4.2.0"
+_NEXT_BROKER = (f"org.apache.kafka:kafka_2.13:{NEXT_VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 _TOOLS = (f"org.apache.kafka:kafka-tools:{VERSION}",)
 _STREAMS = (f"org.apache.kafka:kafka-streams:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
 
@@ -214,6 +217,11 @@ def real_kafka(
 def broker_libraries() -> Path:
     """Return the folder with Kafka's jars. Skip the test without PySpark, Java or Maven Central."""
     return _libraries(_BROKER)
+
+
+def next_broker_libraries() -> Path:
+    """Return the folder with the jars of the next release, as `broker_libraries`."""
+    return _libraries(_NEXT_BROKER)
 
 
 def tools_libraries() -> Path:

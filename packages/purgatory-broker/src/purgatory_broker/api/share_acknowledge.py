@@ -1,4 +1,4 @@
-"""ShareAcknowledge: accept, release or reject records that a member has acquired."""
+"""ShareAcknowledge: accept, release, reject or renew records that a member has acquired."""
 
 from __future__ import annotations
 
@@ -111,18 +111,23 @@ def _share_acknowledge(
     }
 
     def ended(errors: Mapping[TopicIdPartition, ErrorCode]) -> None:
-        answer = partial(_reply, broker, context, errors)
+        answer = partial(_reply, broker, context, key.group_id, errors)
         if request.share_session_epoch == FINAL_EPOCH:
             broker.share_members.end_session(key, answer)
         else:
             answer()
 
     allowed = readable_topics(broker, context, acknowledged)
-    broker.share_members.acknowledge(key, acknowledged, allowed, ended)
+    broker.share_members.acknowledge(
+        key, acknowledged, allowed, ended, may_renew=request.is_renew_ack
+    )
 
 
 def _reply(
-    broker: BrokerApi, context: RequestContext, errors: Mapping[TopicIdPartition, ErrorCode]
+    broker: BrokerApi,
+    context: RequestContext,
+    group_id: str,
+    errors: Mapping[TopicIdPartition, ErrorCode],
 ) -> None:
     topics: dict[object, ShareAcknowledgeTopicResponse] = {}
     leaders = set()
@@ -142,6 +147,7 @@ def _reply(
         topic.partitions.append(partition)
     context.reply(
         ShareAcknowledgeResponse(
+            acquisition_lock_timeout_ms=broker.share_settings.lock_duration_ms(group_id),
             responses=list(topics.values()),
             node_endpoints=[
                 NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port)
@@ -153,7 +159,7 @@ def _reply(
 
 SHARE_ACKNOWLEDGE = ServedApi(
     messages=SHARE_ACKNOWLEDGE_MESSAGES,
-    versions=(1, 1),
+    versions=(1, 2),
     requires={AclResource.GROUP: AclOperation.READ},
     handle=_share_acknowledge,
 )

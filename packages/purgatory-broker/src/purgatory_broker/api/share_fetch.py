@@ -40,6 +40,9 @@ from purgatory_broker.sharing.share_sessions import (
     ShareSession,
 )
 
+#: The modes of KIP-1206: whole batches, or an exact number of records.
+_BATCH_OPTIMIZED, _RECORD_LIMIT = range(2)
+
 
 def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetchRequest) -> None:
     """Handle a ShareFetch request.
@@ -47,7 +50,8 @@ def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetch
     1. Find the member's session, which may have partitions that the request does not name.
     2. Acknowledge what the request acknowledges.
     3. Meanwhile, acquire records of the session's partitions. They may have to be waited for.
-    4. Answer when both have ended. A request that ends the session acquires nothing, and releases.
+    4. Answer when both have ended. A request that ends the session acquires nothing, and releases;
+       one that renews acquires nothing.
     """
     acknowledged = {
         TopicIdPartition(topic.topic_id, partition.partition_index): to_batches(
@@ -60,6 +64,8 @@ def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetch
     }
     try:
         key = member_of(request.group_id, request.member_id)
+        if request.is_renew_ack and _asks_for_records(request):
+            raise ShareError(ErrorCode.INVALID_REQUEST, "A renewal must not ask for records.")
         session = _session(broker, context, request, key, has_acknowledged=bool(acknowledged))
     except ShareError as error:
         context.reply(session_error(ShareFetchResponse, error))
@@ -76,12 +82,15 @@ def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetch
             response.send_if_complete()
 
     allowed = readable_topics(broker, context, (*session.partitions, *acknowledged))
-    broker.share_members.acknowledge(key, acknowledged, allowed, acknowledgements_ended)
+    broker.share_members.acknowledge(
+        key, acknowledged, allowed, acknowledgements_ended, may_renew=request.is_renew_ack
+    )
     if is_final:
         return
     context.throttle_ms = broker.fetch_throttle_ms(context.client, 0)
-    if context.throttle_ms or not broker.has_room_for_records():
-        # A member over its quota, or whose node is full of unread responses, asks again.
+    if request.is_renew_ack or context.throttle_ms or not broker.has_room_for_records():
+        # A member that renews gets nothing; one over its quota, or whose node is full of unread
+        # responses, asks again.
         response.take({})
         return
     operation = broker.share_members.fetch(
@@ -89,6 +98,10 @@ def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetch
     )
     if not context.answered:
         context.operation = operation
+
+
+def _asks_for_records(request: ShareFetchRequest) -> bool:
+    return any((request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records))
 
 
 def _session(
@@ -119,6 +132,9 @@ def _session(
         context.connection_ends,
     )
     bind_session(broker, context)
+    if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
+        # As Kafka, which steps the session's epoch first.
+        raise ShareError(ErrorCode.UNKNOWN_SERVER_ERROR)
     return session
 
 
@@ -141,6 +157,7 @@ def _params(broker: BrokerApi, request: ShareFetchRequest, key: MemberKey) -> Sh
         max_bytes,
         request.max_records,
         request.batch_size,
+        request.share_acquire_mode == _RECORD_LIMIT,
         broker.share_settings.is_read_committed(key.group_id),
     )
 
@@ -240,7 +257,7 @@ def _topics_of_session(broker: BrokerApi, request: ShareFetchRequest) -> Iterato
 
 SHARE_FETCH = ServedApi(
     messages=SHARE_FETCH_MESSAGES,
-    versions=(1, 1),
+    versions=(1, 2),
     holds_records=True,
     requires={AclResource.GROUP: AclOperation.READ},
     handle=_share_fetch,

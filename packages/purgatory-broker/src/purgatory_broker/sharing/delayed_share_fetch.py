@@ -20,6 +20,8 @@ class ShareFetchParams(NamedTuple):
     max_records: int
     #: About how many records each range of the response has.
     batch_size: int
+    #: Whether the fetch acquires no more than `max_records`, in the middle of a batch, too.
+    is_exact: bool
     read_committed: bool
 
     def limit_offset(self, replica: Replica) -> int:

@@ -31,9 +31,11 @@ class AcknowledgeType(IntEnum):
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3
+    #: The member keeps the record, and its lock begins anew (KIP-1222).
+    RENEW = 4
 
 
-#: What becomes of an acquired record by an acknowledgement.
+#: What becomes of an acquired record by an acknowledgement that gives it back.
 STATES = {
     AcknowledgeType.GAP: RecordState.ARCHIVED,
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
@@ -69,8 +71,9 @@ class AcknowledgementBatch(NamedTuple):
         return AcknowledgeType(number)
 
 
-def check_acknowledgements(batches: list[AcknowledgementBatch]) -> None:
+def check_acknowledgements(batches: list[AcknowledgementBatch], *, may_renew: bool) -> None:
     """Raise ShareError unless the batches are in order, and have types that Kafka knows."""
+    highest = AcknowledgeType.RENEW if may_renew else AcknowledgeType.REJECT
     end = -1
     for batch in batches:
         count = batch.last - batch.first + 1
@@ -82,7 +85,7 @@ def check_acknowledgements(batches: list[AcknowledgementBatch]) -> None:
             refused = "the acknowledge types are empty"
         elif len(batch.types) not in (1, count):
             refused = f"it has {len(batch.types)} acknowledge types for {count} records"
-        elif not all(AcknowledgeType.GAP <= each <= AcknowledgeType.REJECT for each in batch.types):
+        elif not all(AcknowledgeType.GAP <= each <= highest for each in batch.types):
             refused = f"its acknowledge types are {list(batch.types)}"
         else:
             end = batch.last
@@ -95,7 +98,7 @@ def check_acknowledgements(batches: list[AcknowledgementBatch]) -> None:
 
 @dataclass(slots=True, eq=False)
 class AcquisitionLock:
-    """The time for which a member has the records of one fetch for itself."""
+    """The time for which a member has the records of one fetch, or of a renewal, for itself."""
 
     member_id: str
     #: The records that are still acquired by it; at 0 nobody waits for its end.

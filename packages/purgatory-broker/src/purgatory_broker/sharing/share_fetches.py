@@ -106,6 +106,7 @@ class ShareFetches:
             ranges,
             max_records=max_records,
             batch_size=params.batch_size,
+            is_exact=params.is_exact,
             aborted=_aborted(log, raw, offset) if params.read_committed else (),
         )
         if lock is None:

@@ -83,6 +83,8 @@ class ShareMembers:
         acknowledged: Acknowledgements,
         allowed: Container[str],
         reply: Callable[[_Errors], None],
+        *,
+        may_renew: bool,
     ) -> None:
         found, errors = self._split(acknowledged, allowed)
 
@@ -90,7 +92,9 @@ class ShareMembers:
             reply(errors | {found[each]: error for each, error in results.items()})
 
         by_name = {name: acknowledged[each] for name, each in found.items()}
-        self._partitions.acknowledge(key.group_id, key.member_id, by_name, respond)
+        self._partitions.acknowledge(
+            key.group_id, key.member_id, by_name, respond, may_renew=may_renew
+        )
 
     def end_session(self, key: MemberKey, reply: Callable[[], None] = lambda: None) -> None:
         """End a member's session, if it has one, and release what it has acquired."""

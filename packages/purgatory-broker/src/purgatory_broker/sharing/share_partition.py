@@ -8,6 +8,7 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.sharing.records import (
     STATES,
     AcknowledgementBatch,
+    AcknowledgeType,
     AcquiredRange,
     AcquisitionLock,
     RecordState,
@@ -96,12 +97,14 @@ class SharePartition:
         *,
         max_records: int,
         batch_size: int,
+        is_exact: bool = False,
         aborted: Iterable[OffsetRange] = (),
     ) -> tuple[AcquisitionLock | None, list[AcquiredRange]]:
         """Give a member what it may have of the record batches that were read at `fetch_offset`.
 
-        There can be more than `max_records`: batches of the log are not divided. Records of
-        `aborted` transactions are given to nobody. Returns no lock if there is nothing to acquire.
+        There can be more than `max_records`, since batches of the log are not divided, unless the
+        number is exact. Records of `aborted` transactions are given to nobody. Returns no lock if
+        there is nothing to acquire.
         """
         if not fetched or max_records <= 0:
             return None, []
@@ -114,9 +117,11 @@ class SharePartition:
             left = max_records - lock.num_records
             if left <= 0:
                 break
-            end = min(piece_last, _batch_end(fetched, min(piece_first + left - 1, piece_last)))
+            end = min(piece_first + left - 1, piece_last)
+            if not is_exact:
+                end = min(_batch_end(fetched, end), piece_last)
             if span is None:
-                self._add(lock, piece_first, end, fetched, batch_size)
+                self._add(lock, piece_first, end, fetched, left if is_exact else batch_size)
             else:
                 self._spans.cut(piece_first)
                 self._spans.cut(end + 1)
@@ -194,22 +199,35 @@ class SharePartition:
     # -- the end of an acquisition
 
     def acknowledge(self, member_id: str, batches: Iterable[AcknowledgementBatch]) -> Update:
-        """Accept, release or reject records that a member has acquired: all of them or none.
+        """Accept, release, reject or renew what a member has acquired: all of it or nothing.
 
-        Raises ShareError if the member does not have one of them. What is before the start offset
-        is skipped: it has been deleted from the log.
+        Raises ShareError if the member does not have one of the records. What is before the start
+        offset is skipped: it has been deleted from the log.
         """
         update = Update(self.start_offset)
+        renewed: list[Span] = []
         try:
             for batch in batches:
                 if batch.last >= self.start_offset:
-                    self._acknowledge(member_id, batch, update)
+                    self._acknowledge(member_id, batch, update, renewed)
         except ShareError:
             self.roll_back(update)
             raise
+        if renewed:
+            update.renewed = AcquisitionLock(member_id)
+            for span in renewed:
+                self._leave_lock(span, len(span))
+                span.lock = update.renewed
+                update.renewed.num_records += len(span)
         return update
 
-    def _acknowledge(self, member_id: str, batch: AcknowledgementBatch, update: Update) -> None:
+    def _acknowledge(
+        self,
+        member_id: str,
+        batch: AcknowledgementBatch,
+        update: Update,
+        renewed: list[Span],
+    ) -> None:
         first = max(batch.first, self.start_offset)
         if self._spans.floor(first) is None:
             raise ShareError(
@@ -243,7 +261,10 @@ class SharePartition:
             self._spans.cut(offset)
             self._spans.cut(end + 1)
             for each in self._spans.between(offset, end):
-                self._change(update, each, STATES[kind], counts=True)
+                if kind is AcknowledgeType.RENEW:
+                    renewed.append(each)
+                else:
+                    self._change(update, each, STATES[kind], counts=True)
             offset = end + 1
 
     def release(self, member_id: str) -> Update:

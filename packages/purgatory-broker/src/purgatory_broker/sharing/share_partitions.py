@@ -171,12 +171,14 @@ class SharePartitions:
         member_id: str,
         acknowledged: Mapping[TopicPartition, list[AcknowledgementBatch]],
         reply: ErrorsReply,
+        *,
+        may_renew: bool,
     ) -> None:
-        """Accept, release or reject what a member has acquired."""
+        """Accept, release, reject or renew what a member has acquired."""
 
         def change(led: LedPartition, records: SharePartition) -> Update:
             batches = acknowledged[led.topic_partition]
-            check_acknowledgements(batches)
+            check_acknowledgements(batches, may_renew=may_renew)
             return records.acknowledge(member_id, batches)
 
         self._change(group_id, acknowledged, change, reply)
@@ -237,6 +239,8 @@ class SharePartitions:
         update: Update,
         done: Callable[[ErrorCode], None],
     ) -> None:
+        if update.renewed is not None:
+            self.start_lock(led, update.renewed)
         if not update.batches:
             done(ErrorCode.NONE)
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from purgatory_broker.sharing.records import RecordState, Span, StateBatch
+from purgatory_broker.sharing.records import AcquisitionLock, RecordState, Span, StateBatch
 
 
 class Change(NamedTuple):
@@ -27,6 +27,8 @@ class Update:
     #: What to store; empty if nothing has changed.
     batches: list[StateBatch] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    #: The lock of records that a member has renewed, which takes effect at once.
+    renewed: AcquisitionLock | None = None
 
 
 def _first(span: Span) -> int:

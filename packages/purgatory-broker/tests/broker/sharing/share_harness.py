@@ -34,7 +34,7 @@ from tests.broker.replication.cluster_harness import KEY, ClusterHarness, Reply
 from tests.unit.aio.virtual import run
 
 GROUP = "workers"
-GAP, ACCEPT, RELEASE, REJECT = range(4)
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 #: First and last offset, and the acknowledge types.
 Acknowledged = tuple[int, int, Sequence[int]]
 
@@ -113,6 +113,7 @@ class Member:
         batch_size: int = 500,
         min_bytes: int = 1,
         max_bytes: int = 2**20,
+        acquire_mode: int = 0,
     ) -> Reply[ShareFetchResponse]:
         """Fetch, in a new session or in the present one."""
         epoch = self.next_epoch(node) if epoch is None else epoch
@@ -137,6 +138,7 @@ class Member:
                 max_bytes=max_bytes,
                 max_records=max_records,
                 batch_size=batch_size,
+                share_acquire_mode=acquire_mode,
                 topics=[topic],
             ),
         )
@@ -173,6 +175,7 @@ class Member:
                 group_id=self.group,
                 member_id=self.name,
                 share_session_epoch=epoch,
+                is_renew_ack=any(RENEW in types for _, _, types in acknowledged),
                 topics=[topic],
             ),
         )

@@ -18,6 +18,7 @@ from tests.broker.sharing.share_harness import (
     ACCEPT,
     GROUP,
     RELEASE,
+    RENEW,
     Member,
     ShareHarness,
     partition_of,
@@ -133,6 +134,39 @@ def test_acknowledged_lock_waits_no_more() -> None:
         assert harness.purgatory("AcquisitionLock") == 1
         await member.acknowledged((1, 1, [ACCEPT]))
         assert harness.purgatory("AcquisitionLock") == 0
+
+    run_shares(scenario)
+
+
+def test_renewed_lock_begins_anew() -> None:
+    """The records that a member renews stay with it, and the others are delivered again."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        harness.produce(0, b"0", b"1")
+        slow, other = Member(harness, "slow"), Member(harness, "other")
+        assert await slow.acquire() == [(0, 1, 1)]
+        await asyncio.sleep(6)
+        assert await slow.acknowledged((0, 0, [RENEW])) == 0
+        assert harness.purgatory("AcquisitionLock") == 2
+        data = partition_of(await other.fetch(max_wait_ms=60_000).get())
+        assert data is not None
+        assert ranges(data) == [(1, 1, 2)]
+        waiting = other.fetch(max_wait_ms=60_000)
+        data = partition_of(await waiting.get())
+        assert data is not None
+        assert ranges(data) == [(0, 0, 2)]
+        assert waiting.waited_ms in range(5_900, 6_050)
+        assert await slow.acknowledged((0, 0, [RENEW])) == ErrorCode.INVALID_RECORD_STATE
+
+    run_shares(scenario, group_share_record_lock_duration_ms=10_000)
+
+
+def test_exact_number_of_records_is_acquired_in_the_middle_of_a_batch() -> None:
+    async def scenario(harness: ShareHarness) -> None:
+        harness.produce(0, *[b"value"] * 5)
+        member, other = Member(harness, "m"), Member(harness, "other")
+        assert await member.acquire(max_records=2, acquire_mode=1) == [(0, 1, 1)]
+        assert await other.acquire(max_records=2) == [(2, 4, 1)]
 
     run_shares(scenario)
 

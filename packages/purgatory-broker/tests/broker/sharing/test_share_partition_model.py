@@ -109,15 +109,27 @@ class ShareMachine(RuleBasedStateMachine):
     # -- members
 
     @precondition(lambda self: self.partition.can_acquire)
-    @rule(member=members, max_records=st.integers(1, 6), batch_size=st.integers(1, 4))
-    def acquire(self, member: str, max_records: int, batch_size: int) -> None:
+    @rule(
+        member=members,
+        max_records=st.integers(1, 6),
+        batch_size=st.integers(1, 4),
+        is_exact=st.booleans(),
+    )
+    def acquire(self, member: str, max_records: int, batch_size: int, is_exact: bool) -> None:
         """Give a member what may be acquired: what nobody has, and what is not done."""
         offset = self.partition.next_fetch_offset
         fetched = [batch for batch in self.batches if batch[1] >= offset]
         lock, acquired = self.partition.acquire(
-            member, offset, fetched, max_records=max_records, batch_size=batch_size
+            member,
+            offset,
+            fetched,
+            max_records=max_records,
+            batch_size=batch_size,
+            is_exact=is_exact,
         )
         assert (lock is not None) == bool(acquired)
+        if is_exact:
+            assert sum(last - first + 1 for first, last, _ in acquired) <= max_records
         if lock is not None:
             self.locks.append(lock)
         for first, last, count in acquired:
@@ -166,9 +178,16 @@ class ShareMachine(RuleBasedStateMachine):
             assert not is_allowed, (batch, before)
             return
         assert is_allowed, (batch, before)
-        self.writes.append(
-            Write(update, member, {offset: batch.type_of(offset) for offset in offsets})
-        )
+        outcome = {offset: batch.type_of(offset) for offset in offsets}
+        renewed = [each for each in offsets if outcome[each] is AcknowledgeType.RENEW]
+        assert (update.renewed.num_records if update.renewed else 0) == len(renewed)
+        if update.renewed is not None:
+            self.locks.append(update.renewed)
+        for offset in renewed:
+            # Nothing of it is written, and it is still the member's.
+            del outcome[offset]
+        if outcome:
+            self.writes.append(Write(update, member, outcome))
 
     @rule(member=members)
     def leave(self, member: str) -> None:

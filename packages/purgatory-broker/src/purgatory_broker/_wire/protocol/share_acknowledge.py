@@ -1,6 +1,6 @@
 """The messages of ShareAcknowledge.
 
-Made from Kafka 4.1.1's schemas: do not edit.
+Made from Kafka 4.2.0's schemas: do not edit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from purgatory_broker._wire.reader import Reader
 from purgatory_broker._wire.writer import Writer, not_null
 
 _I = struct.Struct(">i")
+_IT = struct.Struct(">i?")
 _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 _QQ = struct.Struct(">qq")
@@ -70,10 +71,11 @@ class AcknowledgeTopic(MessageStruct):
 class ShareAcknowledgeRequest(MessageStruct):
     """ShareAcknowledgeRequest of Kafka."""
 
-    __slots__ = ("group_id", "member_id", "share_session_epoch", "topics")
+    __slots__ = ("group_id", "member_id", "share_session_epoch", "is_renew_ack", "topics")
     group_id: str | None
     member_id: str | None
     share_session_epoch: int
+    is_renew_ack: bool
     topics: list[AcknowledgeTopic]
 
     def __init__(
@@ -81,11 +83,13 @@ class ShareAcknowledgeRequest(MessageStruct):
         group_id: str | None = None,
         member_id: str | None = "",
         share_session_epoch: int = 0,
+        is_renew_ack: bool = False,
         topics: list[AcknowledgeTopic] = NEW_LIST,
     ) -> None:
         self.group_id = group_id
         self.member_id = member_id
         self.share_session_epoch = share_session_epoch
+        self.is_renew_ack = is_renew_ack
         self.topics = [] if topics is NEW_LIST else topics
 
 
@@ -158,10 +162,18 @@ class NodeEndpoint(MessageStruct):
 class ShareAcknowledgeResponse(MessageStruct):
     """ShareAcknowledgeResponse of Kafka."""
 
-    __slots__ = ("throttle_time_ms", "error_code", "error_message", "responses", "node_endpoints")
+    __slots__ = (
+        "throttle_time_ms",
+        "error_code",
+        "error_message",
+        "acquisition_lock_timeout_ms",
+        "responses",
+        "node_endpoints",
+    )
     throttle_time_ms: int
     error_code: int
     error_message: str | None
+    acquisition_lock_timeout_ms: int
     responses: list[ShareAcknowledgeTopicResponse]
     node_endpoints: list[NodeEndpoint]
 
@@ -170,12 +182,14 @@ class ShareAcknowledgeResponse(MessageStruct):
         throttle_time_ms: int = 0,
         error_code: int = 0,
         error_message: str | None = None,
+        acquisition_lock_timeout_ms: int = 0,
         responses: list[ShareAcknowledgeTopicResponse] = NEW_LIST,
         node_endpoints: list[NodeEndpoint] = NEW_LIST,
     ) -> None:
         self.throttle_time_ms = throttle_time_ms
         self.error_code = error_code
         self.error_message = error_message
+        self.acquisition_lock_timeout_ms = acquisition_lock_timeout_ms
         self.responses = [] if responses is NEW_LIST else responses
         self.node_endpoints = [] if node_endpoints is NEW_LIST else node_endpoints
 
@@ -208,15 +222,20 @@ def _read_acknowledge_topic(reader: Reader, version: int) -> AcknowledgeTopic:
 
 
 def _read_share_acknowledge_request(reader: Reader, version: int) -> ShareAcknowledgeRequest:
+    is_renew_ack: bool = False
     group_id = reader.nullable_string("group_id")
     member_id = reader.nullable_string("member_id")
-    (share_session_epoch,) = _I.unpack_from(reader.frame, reader.position)
-    reader.position += 4
+    if version >= 2:
+        share_session_epoch, is_renew_ack = _IT.unpack_from(reader.frame, reader.position)
+        reader.position += 5
+    else:
+        (share_session_epoch,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     topics: list[AcknowledgeTopic] = []
     for _ in range(reader.count("topics", 18)):
         topics.append(_read_acknowledge_topic(reader, version))
     reader.skip_tagged_fields()
-    return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, topics)
+    return ShareAcknowledgeRequest(group_id, member_id, share_session_epoch, is_renew_ack, topics)
 
 
 def _read_leader_id_and_epoch(reader: Reader, version: int) -> LeaderIdAndEpoch:
@@ -258,9 +277,13 @@ def _read_node_endpoint(reader: Reader, version: int) -> NodeEndpoint:
 
 
 def _read_share_acknowledge_response(reader: Reader, version: int) -> ShareAcknowledgeResponse:
+    acquisition_lock_timeout_ms: int = 0
     throttle_time_ms, error_code = _IH.unpack_from(reader.frame, reader.position)
     reader.position += 6
     error_message = reader.nullable_string("error_message")
+    if version >= 2:
+        (acquisition_lock_timeout_ms,) = _I.unpack_from(reader.frame, reader.position)
+        reader.position += 4
     responses: list[ShareAcknowledgeTopicResponse] = []
     for _ in range(reader.count("responses", 18)):
         responses.append(_read_share_acknowledge_topic_response(reader, version))
@@ -269,7 +292,12 @@ def _read_share_acknowledge_response(reader: Reader, version: int) -> ShareAckno
         node_endpoints.append(_read_node_endpoint(reader, version))
     reader.skip_tagged_fields()
     return ShareAcknowledgeResponse(
-        throttle_time_ms, error_code, error_message, responses, node_endpoints
+        throttle_time_ms,
+        error_code,
+        error_message,
+        acquisition_lock_timeout_ms,
+        responses,
+        node_endpoints,
     )
 
 
@@ -308,6 +336,8 @@ def _write_share_acknowledge_response(
 ) -> None:
     out += _IH.pack(data.throttle_time_ms, data.error_code)
     out.nullable_string(data.error_message)
+    if version >= 2:
+        out += _I.pack(data.acquisition_lock_timeout_ms)
     out.length(len(data.responses))
     for share_acknowledge_topic_response in data.responses:
         _write_share_acknowledge_topic_response(out, share_acknowledge_topic_response, version)
@@ -337,7 +367,7 @@ def _groups(request: ShareAcknowledgeRequest) -> Iterable[str]:
 SHARE_ACKNOWLEDGE_MESSAGES = ApiMessages(
     key=79,
     name="ShareAcknowledge",
-    versions=(1, 1),
+    versions=(1, 2),
     flexible_since=0,
     request=ShareAcknowledgeRequest,
     response=ShareAcknowledgeResponse,
@@ -345,7 +375,10 @@ SHARE_ACKNOWLEDGE_MESSAGES = ApiMessages(
     read_response=_read_share_acknowledge_response,
     write_response=_write_share_acknowledge_response,
     error_response=_error_response,
-    fields={},
+    fields={
+        ShareAcknowledgeRequest: {"is_renew_ack": (2, 2)},
+        ShareAcknowledgeResponse: {"acquisition_lock_timeout_ms": (2, 2)},
+    },
     topics=_topics,
     names_partitions=True,
     groups=_groups,

@@ -1,6 +1,6 @@
 """The messages of ShareFetch.
 
-Made from Kafka 4.1.1's schemas: do not edit.
+Made from Kafka 4.2.0's schemas: do not edit.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _I = struct.Struct(">i")
 _IH = struct.Struct(">ih")
 _II = struct.Struct(">ii")
 _IIIIII = struct.Struct(">iiiiii")
+_IIIIIIBT = struct.Struct(">iiiiiib?")
 _QQ = struct.Struct(">qq")
 _QQH = struct.Struct(">qqh")
 
@@ -94,6 +95,8 @@ class ShareFetchRequest(MessageStruct):
         "max_bytes",
         "max_records",
         "batch_size",
+        "share_acquire_mode",
+        "is_renew_ack",
         "topics",
         "forgotten_topics_data",
     )
@@ -105,6 +108,8 @@ class ShareFetchRequest(MessageStruct):
     max_bytes: int
     max_records: int
     batch_size: int
+    share_acquire_mode: int
+    is_renew_ack: bool
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
 
@@ -118,6 +123,8 @@ class ShareFetchRequest(MessageStruct):
         max_bytes: int = 2147483647,
         max_records: int = 0,
         batch_size: int = 0,
+        share_acquire_mode: int = 0,
+        is_renew_ack: bool = False,
         topics: list[FetchTopic] = NEW_LIST,
         forgotten_topics_data: list[ForgottenTopic] = NEW_LIST,
     ) -> None:
@@ -129,6 +136,8 @@ class ShareFetchRequest(MessageStruct):
         self.max_bytes = max_bytes
         self.max_records = max_records
         self.batch_size = batch_size
+        self.share_acquire_mode = share_acquire_mode
+        self.is_renew_ack = is_renew_ack
         self.topics = [] if topics is NEW_LIST else topics
         self.forgotten_topics_data = (
             [] if forgotten_topics_data is NEW_LIST else forgotten_topics_data
@@ -308,12 +317,27 @@ def _read_forgotten_topic(reader: Reader, version: int) -> ForgottenTopic:
 
 
 def _read_share_fetch_request(reader: Reader, version: int) -> ShareFetchRequest:
+    share_acquire_mode: int = 0
+    is_renew_ack: bool = False
     group_id = reader.nullable_string("group_id")
     member_id = reader.nullable_string("member_id")
-    share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size = (
-        _IIIIII.unpack_from(reader.frame, reader.position)
-    )
-    reader.position += 24
+    if version >= 2:
+        (
+            share_session_epoch,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            max_records,
+            batch_size,
+            share_acquire_mode,
+            is_renew_ack,
+        ) = _IIIIIIBT.unpack_from(reader.frame, reader.position)
+        reader.position += 26
+    else:
+        share_session_epoch, max_wait_ms, min_bytes, max_bytes, max_records, batch_size = (
+            _IIIIII.unpack_from(reader.frame, reader.position)
+        )
+        reader.position += 24
     topics: list[FetchTopic] = []
     for _ in range(reader.count("topics", 18)):
         topics.append(_read_fetch_topic(reader, version))
@@ -330,6 +354,8 @@ def _read_share_fetch_request(reader: Reader, version: int) -> ShareFetchRequest
         max_bytes,
         max_records,
         batch_size,
+        share_acquire_mode,
+        is_renew_ack,
         topics,
         forgotten_topics_data,
     )
@@ -493,7 +519,7 @@ def _groups(request: ShareFetchRequest) -> Iterable[str]:
 SHARE_FETCH_MESSAGES = ApiMessages(
     key=78,
     name="ShareFetch",
-    versions=(1, 1),
+    versions=(1, 2),
     flexible_since=0,
     request=ShareFetchRequest,
     response=ShareFetchResponse,
@@ -501,7 +527,7 @@ SHARE_FETCH_MESSAGES = ApiMessages(
     read_response=_read_share_fetch_response,
     write_response=_write_share_fetch_response,
     error_response=_error_response,
-    fields={},
+    fields={ShareFetchRequest: {"share_acquire_mode": (2, 2), "is_renew_ack": (2, 2)}},
     topics=_topics,
     names_partitions=True,
     groups=_groups,

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.broker.kafka_server import (
     KafkaCluster,
     broker_libraries,
+    next_broker_libraries,
     real_kafka,
     run_tool,
     tools_libraries,
@@ -29,4 +30,11 @@ def kafka_with_share_groups(folder: Path) -> Iterator[KafkaCluster]:
             "share.version=1",
         )
         assert upgraded.returncode == 0, upgraded.stdout + upgraded.stderr
+        yield cluster
+
+
+@contextmanager
+def next_kafka(folder: Path) -> Iterator[KafkaCluster]:
+    """Run Kafka 4.2, which has the feature from its start."""
+    with real_kafka(next_broker_libraries(), folder, nodes=1) as cluster:
         yield cluster

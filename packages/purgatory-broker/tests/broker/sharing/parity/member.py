@@ -12,17 +12,17 @@ from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.raw import RawClient, message
 from tests.broker.wire.share_groups import MESSAGES
 
-GAP, ACCEPT, RELEASE, REJECT = range(4)
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 #: First and last offset, and the acknowledge types.
 Acknowledged = tuple[int, int, Sequence[int]]
 #: Unknown start offset: the first leader finds it.
 UNKNOWN = -1
 
 
-def call(client: RawClient, api: str, /, **fields: Any) -> Any:
-    """Send a request about share groups, and return the response."""
+def call(client: RawClient, api: str, version: int | None = None, /, **fields: Any) -> Any:
+    """Send a request about share groups, in its latest version, and return the response."""
     request = message(MESSAGES[f"{api}Request"], fields)
-    return client.send(request, type(request).max_version)
+    return client.send(request, type(request).max_version if version is None else version)
 
 
 def new_id() -> str:
@@ -129,10 +129,14 @@ def one_record(number: int) -> bytes:
 
 
 class ShareMember:
-    """A member with one connection to the leader of partition 0 of a topic."""
+    """A member with one connection to the leader of partition 0 of a topic.
 
-    def __init__(self, harness: CaseHarness, topic: str, group: str) -> None:
+    `version` is that of its requests: 1 of Kafka 4.1, 2 of Kafka 4.2.
+    """
+
+    def __init__(self, harness: CaseHarness, topic: str, group: str, *, version: int = 1) -> None:
         self.harness = harness
+        self.version = version
         self.topic_id = harness.topic_id(topic)
         self.group = group
         self.member_id = new_id()
@@ -152,23 +156,27 @@ class ShareMember:
         max_records: int = 500,
         batch_size: int = 500,
         min_bytes: int = 1,
+        max_bytes: int = 1 << 20,
         indexes: Iterable[int] = (0,),
         topic_id: Any = None,
+        **fields: Any,
     ) -> Any:
-        """Return the response to ShareFetch."""
+        """Return the response to ShareFetch; `fields` are those of version 2."""
         return call(
             self.client,
             "ShareFetch",
+            self.version,
             group_id=self.group,
             member_id=self.member_id,
             share_session_epoch=self._epoch(epoch),
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
-            max_bytes=1 << 20,
+            max_bytes=max_bytes,
             max_records=max_records,
             batch_size=batch_size,
             topics=self._topics(acknowledged, indexes, topic_id),
             forgotten_topics_data=[],
+            **fields,
         )
 
     def _topics(
@@ -196,18 +204,23 @@ class ShareMember:
         return made
 
     def acknowledge(
-        self, *acknowledged: Acknowledged, epoch: int | None = None, **options: Any
+        self,
+        *acknowledged: Acknowledged,
+        epoch: int | None = None,
+        indexes: Iterable[int] = (0,),
+        topic_id: Any = None,
+        **fields: Any,
     ) -> Any:
-        """Return the response to ShareAcknowledge."""
+        """Return the response to ShareAcknowledge; `fields` are those of version 2."""
         return call(
             self.client,
             "ShareAcknowledge",
+            self.version,
             group_id=self.group,
             member_id=self.member_id,
             share_session_epoch=self._epoch(epoch),
-            topics=self._topics(
-                acknowledged, options.get("indexes", (0,)), options.get("topic_id")
-            ),
+            topics=self._topics(acknowledged, indexes, topic_id),
+            **fields,
         )
 
 

@@ -1,4 +1,4 @@
-"""The cases of share groups, and the record of what Apache Kafka does in them."""
+"""The cases of share groups, and the records of what two releases of Apache Kafka do in them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from typing import Any
 
 from tests.broker.parity.case import Case
 from tests.broker.parity.fingerprint import Fingerprints
-from tests.broker.sharing.parity import group_cases, session_cases, state_cases
+from tests.broker.sharing.parity import (
+    group_cases,
+    renewal_cases,
+    session_cases,
+    state_cases,
+)
 
-FILE = Path(__file__).with_name("observed.json")
+_FOLDER = Path(__file__).parent
 
-CASES = {
-    look.__name__: Case(look.__name__, look)
-    for module in (group_cases, session_cases, state_cases)
-    for look in module.CASES
-}
+
+def _cases(*modules: Any) -> dict[str, Case]:
+    return {look.__name__: Case(look.__name__, look) for each in modules for look in each.CASES}
+
+
+#: Those of Kafka 4.1, and those of what Kafka 4.2 adds.
+CASES = _cases(group_cases, session_cases, state_cases)
+NEXT_CASES = _cases(renewal_cases)
 #: What every record depends on beside its case.
 EVERY_CASE = (
     ("tests.broker.parity.case", "Case"),
@@ -27,31 +35,39 @@ EVERY_CASE = (
 
 @dataclass
 class Record:
-    """The contents of the file: Kafka's version, and the observation and the hash of each case."""
+    """The contents of a file: Kafka's version, and the observation and the hash of each case."""
 
+    file: Path
+    cases: dict[str, Case]
     version: str = ""
     seen: dict[str, Any] = field(default_factory=dict)
     hashes: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def load(cls) -> Record:
-        """Read the file, if there is one."""
-        if not FILE.exists():
-            return cls()
-        kept = json.loads(FILE.read_text())
-        return cls(kept["kafka"], kept["cases"], kept["hashes"])
+    def load(cls, name: str, cases: dict[str, Case]) -> Record:
+        """Read a file of this folder, if there is one."""
+        file = _FOLDER / name
+        if not file.exists():
+            return cls(file, cases)
+        kept = json.loads(file.read_text())
+        return cls(file, cases, kept["kafka"], kept["cases"], kept["hashes"])
 
     def save(self) -> None:
         """Write the file."""
         kept = {"kafka": self.version, "cases": self.seen, "hashes": self.hashes}
-        FILE.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        self.file.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
 
     def changed(self) -> set[str]:
         """Return the cases of which nothing is kept, or something of another hash."""
         fingerprints = Fingerprints()
         return {
             name
-            for name, case in CASES.items()
+            for name, case in self.cases.items()
             if self.hashes.get(name)
             != fingerprints.of((case.look.__module__, case.look.__name__), *EVERY_CASE)
         }
+
+
+def load_records() -> tuple[Record, Record]:
+    """Return the records of Kafka 4.1 and of what Kafka 4.2 adds."""
+    return Record.load("observed.json", CASES), Record.load("observed_next.json", NEXT_CASES)

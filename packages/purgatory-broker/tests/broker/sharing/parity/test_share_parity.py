@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from purgatory_broker import Cluster as LightCluster
-from tests.broker.kafka_server import SHARED_SETTINGS, VERSION, KafkaCluster
+from tests.broker.kafka_server import NEXT_VERSION, SHARED_SETTINGS, VERSION, KafkaCluster
 from tests.broker.parity.case_harness import Cluster
 from tests.broker.parity.observed import comparable
-from tests.broker.sharing.parity.kafka_with_shares import kafka_with_share_groups
-from tests.broker.sharing.parity.record import CASES, Record
+from tests.broker.sharing.parity.kafka_with_shares import kafka_with_share_groups, next_kafka
+from tests.broker.sharing.parity.record import CASES, NEXT_CASES, load_records
 
-_KEPT = Record.load()
+_KEPT, _NEXT = load_records()
 #: The cases in which this broker differs deliberately, and why.
 _DIFFERENCES = {
     "share_fetch_of_unknown_topic": "4.1.1 has UNKNOWN_SERVER_ERROR for UNKNOWN_TOPIC_ID",
@@ -42,10 +42,18 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-def test_record_is_of_this_version_and_these_cases() -> None:
-    assert _KEPT.version == VERSION
-    assert sorted(_KEPT.seen) == sorted(_KEPT.hashes) == sorted(CASES)
-    assert not _KEPT.changed(), "run python -m tests.broker.sharing.parity.observe"
+@pytest.fixture(scope="module")
+def kafka_4_2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Run the next release of Apache Kafka."""
+    with next_kafka(tmp_path_factory.mktemp("next-kafka")) as cluster:
+        yield cluster
+
+
+def test_records_are_of_these_versions_and_cases() -> None:
+    for record, version in ((_KEPT, VERSION), (_NEXT, NEXT_VERSION)):
+        assert record.version == version
+        assert sorted(record.seen) == sorted(record.hashes) == sorted(record.cases)
+        assert not record.changed(), "run python -m tests.broker.sharing.parity.observe"
 
 
 def _ours(name: str) -> object:
@@ -59,9 +67,23 @@ def test_broker_does_as_kafka(name: str, ours: Cluster) -> None:
     assert comparable(seen) == _KEPT.seen[name]
 
 
+@pytest.mark.parametrize("name", NEXT_CASES)
+def test_broker_does_as_the_next_kafka(name: str, ours: Cluster) -> None:
+    seen, _ = NEXT_CASES[name].observe(ours)
+    assert comparable(seen) == _NEXT.seen[name]
+
+
 @pytest.mark.jvm
 @pytest.mark.xdist_group("kafka")
 @pytest.mark.parametrize("name", CASES)
 def test_kafka_does_as_recorded(name: str, kafka: KafkaCluster) -> None:
     seen, _ = CASES[name].observe(kafka)
     assert comparable(seen) == _KEPT.seen[name]
+
+
+@pytest.mark.jvm
+@pytest.mark.xdist_group("kafka")
+@pytest.mark.parametrize("name", NEXT_CASES)
+def test_next_kafka_does_as_recorded(name: str, kafka_4_2: KafkaCluster) -> None:
+    seen, _ = NEXT_CASES[name].observe(kafka_4_2)
+    assert comparable(seen) == _NEXT.seen[name]
