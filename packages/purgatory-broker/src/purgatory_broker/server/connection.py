@@ -12,9 +12,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from purgatory_broker._wire.apis import Api, ApiTable
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.messages import (
-    SIZE_BYTES,
     encode_response,
-    frame_size,
     read_header,
     read_request,
     with_size,
@@ -24,6 +22,7 @@ from purgatory_broker.listeners import Listener
 from purgatory_broker.request_context import Client, LoginFailedError, RequestContext
 from purgatory_broker.server.client_address import address_text
 from purgatory_broker.server.faults import ResponseFault
+from purgatory_broker.server.frame_buffer import FrameBuffer
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import LoggedRequest, RequestLog
 from purgatory_broker.server.sasl import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
@@ -41,10 +40,6 @@ RefuseRequest: TypeAlias = Callable[[RequestContext, Any, ErrorCode], None]
 #: None for an unsupported version of ApiVersions.
 HandleRequest: TypeAlias = Callable[[RequestContext, Any], None]
 
-#: The bytes that are buffered while a request is handled, before the connection stops reading.
-#: Every connection may buffer these, and one read of the event loop. Requests up to this size
-#: therefore need no memory of the pool.
-READ_AHEAD_BYTES = 65_536
 #: The most bytes that the event loop reads at once.
 READ_BYTES = 262_144
 #: The most requests of a connection that are handled before other connections get their turn.
@@ -104,13 +99,7 @@ class Connection(asyncio.BufferedProtocol):
     _client: Client = field(init=False)
     last_active_ms: int = field(init=False)
     _transport: asyncio.Transport | None = None
-    _buffer: bytearray = field(default_factory=bytearray)
-    #: The size of the frame that is being received; -1 between frames.
-    _frame_size: int = -1
-    #: The memory that the pool has allocated for the request.
-    _allocated_bytes: int = 0
-    #: The time since which a frame is incomplete only because its client does not send it.
-    _receiving_since_ms: int | None = None
+    frames: FrameBuffer = field(init=False)
     #: A complete frame that waits until clients have read their responses.
     _deferred_frame: bytes | None = None
     #: The request that is being handled.
@@ -130,6 +119,7 @@ class Connection(asyncio.BufferedProtocol):
     def __post_init__(self) -> None:
         self._login = self._server.new_login(self._listener)
         self._now_ms = self._server.now_ms
+        self.frames = FrameBuffer(self._server.memory_pool, self._now_ms)
         self._client = Client("", "unknown", self._listener.name)
         self.last_active_ms = self._now_ms()
 
@@ -156,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.last_active_ms = self._now_ms()
-        self._buffer += self._server.read_buffer[:nbytes]
+        self.frames.add(self._server.read_buffer[:nbytes])
         self._process_requests()
 
     def eof_received(self) -> bool:
@@ -191,10 +181,8 @@ class Connection(asyncio.BufferedProtocol):
         self._server.unregister(self)
 
     def _cancel_request(self) -> None:
-        self._release_memory()
-        self._buffer.clear()
+        self.frames.clear(self._process_requests)
         self._deferred_frame = None
-        self._server.memory_pool.cancel_wait(self._process_requests)
         self._server.unread_responses.cancel_wait(self._process_requests)
         if self._context is not None:
             self._context.cancel()
@@ -226,38 +214,10 @@ class Connection(asyncio.BufferedProtocol):
         self._update_reading()
 
     def _next_frame(self) -> bytes | None:
-        """Return the next frame; None if it is incomplete or the pool has no memory for it."""
-        buffer = self._buffer
-        if not buffer:
-            return None
-        if self._frame_size < 0:
-            if len(buffer) < SIZE_BYTES:
-                self._await_bytes()
-                return None
-            limit = self._server.settings.socket_request_max_bytes
-            if self._login is not None:
-                limit = min(limit, MAX_LOGIN_BYTES)
-            self._frame_size = frame_size(buffer, limit)
-        if not self._allocated_bytes and self._frame_size > READ_AHEAD_BYTES:
-            if not self._server.memory_pool.try_allocate(self._frame_size):
-                self._receiving_since_ms = None
-                self._server.memory_pool.wait(self._process_requests)
-                return None
-            self._allocated_bytes = self._frame_size
-        end = SIZE_BYTES + self._frame_size
-        if len(buffer) < end:
-            self._await_bytes()
-            return None
-        frame = bytes(memoryview(buffer)[SIZE_BYTES:end])
-        del buffer[:end]
-        self._frame_size = -1
-        self._receiving_since_ms = None
-        return frame
-
-    def _await_bytes(self) -> None:
-        """Note since when a frame is incomplete, unless none has begun."""
-        if self._receiving_since_ms is None and self._buffer:
-            self._receiving_since_ms = self._now_ms()
+        limit = self._server.settings.socket_request_max_bytes
+        if self._login is not None:
+            limit = min(limit, MAX_LOGIN_BYTES)
+        return self.frames.next_frame(limit, self._process_requests)
 
     def _handle_frame(self, frame: bytes) -> bool:
         """Return False if it is deferred until other clients have read their responses."""
@@ -364,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(frame)
         self._context = None
         self.last_active_ms = self._now_ms()
-        self._release_memory()
+        self.frames.release_memory()
         self._end_login()
         if context.software is not None:
             self._client = self._client._replace(software=context.software)
@@ -386,21 +346,17 @@ class Connection(asyncio.BufferedProtocol):
         if not self.is_closed:
             self._process_requests()
 
-    def _release_memory(self) -> None:
-        if self._allocated_bytes:
-            allocated, self._allocated_bytes = self._allocated_bytes, 0
-            self._server.memory_pool.release(allocated)
-
     def _update_reading(self) -> None:
         """Pause reading while the buffer is full, and resume it otherwise."""
-        if len(self._buffer) <= READ_AHEAD_BYTES and not self._is_reading_paused:
+        has_read_ahead = self.frames.has_read_ahead
+        if not (has_read_ahead or self._is_reading_paused):
             return
         transport = self._transport
         if transport is None or self.is_closed or transport.is_closing():
             return
         # A frame with allocated memory is received completely. All other bytes are limited.
-        is_limited = not self._allocated_bytes or self.is_request_pending
-        is_full = is_limited and len(self._buffer) > READ_AHEAD_BYTES
+        is_limited = not self.frames.is_receiving_large or self.is_request_pending
+        is_full = is_limited and has_read_ahead
         if is_full != self._is_reading_paused:
             self._is_reading_paused = is_full
             if is_full:
@@ -409,11 +365,6 @@ class Connection(asyncio.BufferedProtocol):
                 transport.resume_reading()
 
     # -- the end
-
-    def is_receiving_too_long(self, now_ms: int, limit_ms: int) -> bool:
-        """Return whether a frame has been incomplete for `limit_ms`, through its client's fault."""
-        since_ms = self._receiving_since_ms
-        return since_ms is not None and now_ms - since_ms >= limit_ms
 
     @property
     def is_request_pending(self) -> bool:

@@ -235,7 +235,7 @@ class Server:
             if connection.is_closed:
                 if idle_ms >= INCOMPLETE_REQUEST_TIMEOUT_MS:
                     connection.abort()
-            elif connection.is_receiving_too_long(now_ms, INCOMPLETE_REQUEST_TIMEOUT_MS):
+            elif connection.frames.is_receiving_too_long(now_ms, INCOMPLETE_REQUEST_TIMEOUT_MS):
                 connection.close(
                     f"a request is incomplete after {INCOMPLETE_REQUEST_TIMEOUT_MS} ms"
                 )

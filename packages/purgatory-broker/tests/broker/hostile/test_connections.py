@@ -11,7 +11,8 @@ import pytest
 
 from purgatory_broker._wire.apis import Api
 from purgatory_broker.cluster.async_cluster import AsyncCluster
-from purgatory_broker.server.connection import READ_AHEAD_BYTES, REQUESTS_PER_TURN
+from purgatory_broker.server.connection import REQUESTS_PER_TURN
+from purgatory_broker.server.frame_buffer import READ_AHEAD_BYTES
 from purgatory_broker.server.server import (
     INCOMPLETE_REQUEST_TIMEOUT_MS,
     SWEEP_INTERVAL_MS,
