@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker._wire.protocol.share_acknowledge import (
     SHARE_ACKNOWLEDGE_MESSAGES,
+    AcknowledgeTopic,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionData,
@@ -16,6 +17,7 @@ from purgatory_broker._wire.protocol.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from purgatory_broker._wire.protocol.share_fetch import FetchTopic
 from purgatory_broker.api.access import allowed_topics
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
@@ -25,14 +27,6 @@ from purgatory_broker.metadata.topics import TopicPartition
 from purgatory_broker.request_context import RequestContext
 from purgatory_broker.sharing.records import AcknowledgementBatch, ShareError
 from purgatory_broker.sharing.share_sessions import FINAL_EPOCH, MemberKey
-
-
-class _Batch(Protocol):
-    """A batch of either request."""
-
-    first_offset: int
-    last_offset: int
-    acknowledge_types: list[int]
 
 
 class _Response(Protocol):
@@ -67,11 +61,20 @@ def bind_session(broker: BrokerApi, context: RequestContext) -> None:
     )
 
 
-def to_batches(given: Iterable[_Batch]) -> list[AcknowledgementBatch]:
-    return [
-        AcknowledgementBatch(each.first_offset, each.last_offset, tuple(each.acknowledge_types))
-        for each in given
-    ]
+def acknowledged_batches(
+    topics: Iterable[AcknowledgeTopic | FetchTopic],
+) -> dict[TopicIdPartition, list[AcknowledgementBatch]]:
+    """Return what a request of either kind acknowledges."""
+    return {
+        TopicIdPartition(topic.topic_id, partition.partition_index): [
+            AcknowledgementBatch(each.first_offset, each.last_offset, tuple(each.acknowledge_types))
+            for each in partition.acknowledgement_batches
+        ]
+        for topic in topics
+        if topic.topic_id is not None
+        for partition in topic.partitions
+        if partition.acknowledgement_batches
+    }
 
 
 def session_error(response: type[S], error: ShareError) -> S:
@@ -100,15 +103,7 @@ def _share_acknowledge(
     except ShareError as error:
         context.reply(session_error(ShareAcknowledgeResponse, error))
         return
-    acknowledged = {
-        TopicIdPartition(topic.topic_id, partition.partition_index): to_batches(
-            partition.acknowledgement_batches
-        )
-        for topic in request.topics
-        if topic.topic_id is not None
-        for partition in topic.partitions
-        if partition.acknowledgement_batches
-    }
+    acknowledged = acknowledged_batches(request.topics)
 
     def ended(errors: Mapping[TopicIdPartition, ErrorCode]) -> None:
         answer = partial(_reply, broker, context, key.group_id, errors)

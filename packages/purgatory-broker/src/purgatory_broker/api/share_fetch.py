@@ -20,12 +20,12 @@ from purgatory_broker._wire.protocol.share_fetch import (
 from purgatory_broker.api.broker_api import BrokerApi
 from purgatory_broker.api.served_api import ServedApi
 from purgatory_broker.api.share_acknowledge import (
+    acknowledged_batches,
     bind_session,
     leader_of,
     member_of,
     readable_topics,
     session_error,
-    to_batches,
 )
 from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.metadata.acls import AclOperation, AclResource
@@ -53,15 +53,7 @@ def _share_fetch(broker: BrokerApi, context: RequestContext, request: ShareFetch
     4. Answer when both have ended. A request that ends the session acquires nothing, and releases;
        one that renews acquires nothing.
     """
-    acknowledged = {
-        TopicIdPartition(topic.topic_id, partition.partition_index): to_batches(
-            partition.acknowledgement_batches
-        )
-        for topic in request.topics
-        if topic.topic_id is not None
-        for partition in topic.partitions
-        if partition.acknowledgement_batches
-    }
+    acknowledged = acknowledged_batches(request.topics)
     try:
         key = member_of(request.group_id, request.member_id)
         if request.is_renew_ack and _asks_for_records(request):
