@@ -17,8 +17,9 @@ from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.findings import find
 from purgatory_spark._analysis.replay_folder import ReplayFolder, replay_trace_in_designs
 from purgatory_spark._analysis.report import write_report
+from purgatory_spark._analysis.sentences import print_sentence
 from purgatory_spark._analysis.small_tables import SmallTables
-from purgatory_spark._analysis.units import format_ms, format_share
+from purgatory_spark._analysis.units import common_unit, format_in, format_share
 from purgatory_spark._outcomes.replay import ReplaySettings
 from purgatory_spark._output_folder import new_folder, write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
@@ -90,61 +91,92 @@ def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolde
     assert sums is not None
     requests, seconds = sums
     rate = f"{requests / seconds:,.0f} requests/s on a core"
-    console.print(f"  [dim]{requests:,} requests in {seconds:.1f} s of tasks: {rate}[/]")
+    sentence = f"{requests:,} requests in {seconds:.1f} s of tasks: {rate}"
+    print_sentence(console, sentence, indent="  ", style="dim")
 
 
 def print_row_counts(console: Console, trace: TraceFolder) -> None:
     rows = ", ".join(f"{count:,} {name}" for name, count in trace.manifest["rows"].items())
-    console.print(f"  [dim]{escape(rows)}[/]")
+    print_sentence(console, rows, indent="  ", style="dim")
     for reason, count in trace.manifest["rejected"].items():
         console.print(f"  [yellow]rejected[/] {count:,}: {escape(reason)}")
     for note in trace.manifest["notes"]:
-        console.print(f"  [dim]{escape(note)}[/]")
+        print_sentence(console, note, indent="  ", style="dim")
 
 
 def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
-    table = Table(title="How the requests ended", box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("trace", no_wrap=True, max_width=24)
-    table.add_column("design", no_wrap=True)
-    for heading in ("requests", "expired", "p50", "p99", "peak", "purges", "task time", "differ"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    differing = 0
+    """Print how the requests ended, and how the replays did; return how many outcomes differ."""
     small = [SmallTables(analysis) for analysis in analyses]
-    for tables in small:
-        name, overall = escape(tables.manifest["trace"]["name"]), tables.overall
-        common = [f"{overall['requests']:,}", format_share(overall["expired_share"])]
-        common += [format_ms(overall["p50_ms"]), format_ms(overall["p99_ms"])]
-        designs = tables.designs(spark)
-        if not designs:
-            table.add_row(name, "batch", *common, "", "", "", "")
-        differ = {row["design"]: row["differing"] for row in tables.agreement}
-        for row in designs:
-            differing += differ[row["design"]]
-            table.add_row(
-                name,
-                row["design"],
-                *common,
-                f"{row['peak_pending']:,}",
-                f"{row['purges']:,}",
-                f"{row['task_seconds']:.1f} s",
-                f"{differ[row['design']]:,}",
-            )
-    console.print(table)
-    console.print(
-        "[dim]peak: most pending requests on one host; "
-        "differ: rows of the replay that differ from the batch outcomes[/]"
-    )
+    console.print(_outcomes_table(small))
+    designs = {tables: tables.designs(spark) for tables in small}
+    differing = 0
+    if any(designs.values()):
+        replays = _table(
+            "Replays", "trace", "design", "peak pending", "purges", "task time", "differ"
+        )
+        for tables, rows in designs.items():
+            differ = {row["design"]: row["differing"] for row in tables.agreement}
+            for row in rows:
+                differing += differ[row["design"]]
+                replays.add_row(
+                    _name(tables),
+                    escape(row["design"]),
+                    f"{row['peak_pending']:,}",
+                    f"{row['purges']:,}",
+                    f"{row['task_seconds']:.1f} s",
+                    f"{differ[row['design']]:,}",
+                )
+        console.print(replays)
+        print_sentence(
+            console,
+            "peak pending: on one host; differ: requests that ended in another way than computed",
+            style="dim",
+        )
     for tables in small:
         print_findings(console, tables)
     return differing
 
 
+def _outcomes_table(small: list[SmallTables]) -> Table:
+    unit, unit_ms = common_unit(
+        tables.overall[name] for tables in small for name in ("p50_ms", "p99_ms")
+    )
+    waits = (f"p50 ({unit})", f"p99 ({unit})")
+    table = _table("How the requests ended", "trace", "requests", "expired", "share", *waits)
+    for tables in small:
+        overall = tables.overall
+        table.add_row(
+            _name(tables),
+            f"{overall['requests']:,}",
+            f"{overall['expired']:,}",
+            format_share(overall["expired_share"]),
+            format_in(overall["p50_ms"], unit_ms),
+            format_in(overall["p99_ms"], unit_ms),
+        )
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    """Return a table in which names are broken where there is no room, and no numbers."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in headings:
+        if heading in ("trace", "design"):
+            table.add_column(heading, overflow="fold")
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _name(tables: SmallTables) -> str:
+    return escape(tables.manifest["trace"]["name"])
+
+
 def print_findings(console: Console, tables: SmallTables) -> None:
     findings = find(tables)
-    name = escape(tables.manifest["trace"]["name"])
-    console.print(f"{name}: [bold]{escape(findings.timeout.reason)}[/]", soft_wrap=True)
+    name = tables.manifest["trace"]["name"]
+    print_sentence(console, f"{name}: {findings.timeout.reason}", style="bold")
     for sentence in findings.sentences[1:]:
-        console.print(f"  {escape(sentence)}", soft_wrap=True)
+        print_sentence(console, sentence, indent="  ")
 
 
 def _folder_names(names: list[str]) -> list[str]:

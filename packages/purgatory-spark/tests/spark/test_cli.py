@@ -146,7 +146,7 @@ def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_p
     assert purgatory("replay", other, "--out", replayed).code == ExitCode.OK
     ran = purgatory("analyze", one, "--replay", replayed, "--out", tmp_path / "analysis")
     assert ran.code == ExitCode.OUTCOMES_DIFFER
-    assert "2 rows of the replays differ from the batch outcomes" in ran.out
+    assert "2 requests of the replays ended in another way than computed" in ran.out
 
 
 def test_bad_input_leaves_nothing(purgatory: Purgatory, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.findings import find
 from purgatory_spark._analysis.replay_folder import ReplayFolder
 from purgatory_spark._analysis.report import write_report
+from purgatory_spark._analysis.sentences import print_sentence
 from purgatory_spark._analysis.small_tables import SmallTables
 from purgatory_spark._cli import session
 from purgatory_spark._cli.failures import describe_failure
@@ -230,8 +231,10 @@ def _agreement(output: Output, differing: int) -> ExitCode:
     """Return OK, or OUTCOMES_DIFFER after saying so."""
     if not differing:
         return ExitCode.OK
-    output.console.print(
-        f"[red]{differing:,} rows of the replays differ from the batch outcomes[/]: "
-        "see the table agreement"
+    print_sentence(
+        output.console,
+        f"{differing:,} requests of the replays ended in another way than computed: "
+        "see the table agreement",
+        style="red",
     )
     return ExitCode.OUTCOMES_DIFFER

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from purgatory_spark._analysis.aggregates import QUANTILES
+from purgatory_spark._analysis.sentences import print_sentence
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
 
 
@@ -98,7 +99,7 @@ def _print_estimates(console: Console, summary: dict[str, Any]) -> None:
     console.print(table)
     console.print("[dim]Assumptions:[/]")
     for assumption in summary["assumptions"]:
-        console.print(f"[dim]- {assumption}[/]")
+        print_sentence(console, assumption, indent="- ", style="dim")
 
 
 def _format_amount(value: float, unit: str) -> str:
