@@ -16,11 +16,12 @@ from purgatory_command_line.command import command
 from purgatory_command_line.exit_codes import ExitCode
 from purgatory_command_line.output import OutputOptions
 from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
-from purgatory_spark._cli.import_options import ImportOptions
+from purgatory_spark._cli.import_options import LocalImportOptions
 from purgatory_spark._cli.options import Timeouts
 from purgatory_spark._errors import SchemaError, TraceFormatError
 from purgatory_spark._local.quick_trace import QuickTrace
 from purgatory_spark._local.trace_answer import TraceAnswer
+from purgatory_spark._traces.import_settings import ImportSettings
 from request_purgatory.errors import InvalidArgumentError
 
 
@@ -36,7 +37,7 @@ def quick(
     /,
     *,
     timeouts: Timeouts | None = None,
-    imports: ImportOptions,
+    imports: LocalImportOptions,
     output: OutputOptions,
 ) -> ExitCode:
     """Say which timeout to choose, without Java and Spark: for a trace that fits this machine.
@@ -45,12 +46,13 @@ def quick(
     report.
 
     Args:
-        source: A trace folder; or CSV or Parquet files, or a text log, with the options of Import.
+        source: A trace folder; or a file or a folder of files, in CSV, JSON lines (both also .gz,
+            .bz2) or Parquet; or a text log.
         timeouts: What-if timeouts in ms; chosen unless given.
         imports: How to read the trace.
         output: See `Output`.
     """
-    trace = QuickTrace(source, imports)
+    trace = QuickTrace(source, ImportSettings(**imports))
     answer = trace.answer(cast("list[int] | None", timeouts))
     if answer is None:
         raise TraceFormatError(f"{source}: the trace has no requests{_reasons(trace.rejected)}")

@@ -23,6 +23,7 @@ from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import REPEATED, repeated_in_table
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
+from purgatory_spark._spark.hashes import hash_strings
 
 _ID_DIGITS = 12
 #: The types of the columns of a table without rows.
@@ -90,6 +91,9 @@ def _concatenated(mapped: Iterable[MappedColumns], names: list[str]) -> pa.Table
 
 def _repeated(rows: pa.Table) -> tuple[Bools, Bools]:
     """Return which requests are repeated, and which are the first ones of their ids."""
+    if _are_distinct(rows):
+        none: Bools = np.zeros(rows.num_rows, dtype=bool)
+        return none, ~none
     arrived_us: Ints = rows.column("arrived_at").to_numpy()
     deadline_us = arrived_us + rows.column("timeout_ms").to_numpy().astype(np.int64) * 1000
     ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
@@ -109,6 +113,14 @@ def _repeated(rows: pa.Table) -> tuple[Bools, Bools]:
     is_first: Bools = np.ones(len(order), dtype=bool)
     is_first[order] = np.append(True, np.diff(number[order]) != 0)[: len(order)]
     return repeated, is_first
+
+
+def _are_distinct(rows: pa.Table) -> bool:
+    """Return whether all requests have ids of their own, by hashes of them."""
+    ids = rows.column("request_id")
+    hashes = [hash_strings(chunk, np.zeros(len(chunk), dtype=np.uint64)) for chunk in ids.chunks]
+    in_order = np.sort(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
+    return not bool((in_order[1:] == in_order[:-1]).any())
 
 
 def _numbers_in_order(rows: pa.Table) -> pa.Array:

@@ -95,13 +95,20 @@ def _java_text(text: str) -> str:
 
 def plain_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.StringArray:
     """Return a number or a time as text without surrounding blanks; null for empty text and NaN."""
-    text = pc.utf8_trim(text_of(column, name), _BLANK)
-    return pc.if_else(pc.equal(text, ""), None, text)
+    text = text_of(column, name)
+    has_blanks = pc.or_(pc.starts_with(text, _BLANK), pc.ends_with(text, _BLANK))
+    if pc.any(has_blanks).as_py():
+        text = pc.utf8_trim(text, _BLANK)
+    is_empty = pc.equal(pc.binary_length(text), 0)
+    return pc.if_else(is_empty, None, text) if pc.any(is_empty).as_py() else text
 
 
 def is_blank(text: pa.StringArray) -> Bools:
     """Return which texts are empty but for blanks."""
-    return bools(pc.equal(pc.utf8_trim(text, _BLANK), ""))
+    is_empty = pc.equal(pc.binary_length(text), 0)
+    if pc.any(pc.starts_with(text, _BLANK)).as_py():
+        is_empty = pc.equal(pc.utf8_trim(text, _BLANK), "")
+    return bools(is_empty)
 
 
 def is_missing(column: pa.Array) -> Bools:

@@ -80,7 +80,7 @@ def test_version_names_the_build(purgatory: Purgatory) -> None:
     ("arguments", "message"),
     [
         (["repaly"], "unknown command 'repaly'; did you mean 'replay'?"),
-        (["zzz"], "unknown command 'zzz'; known: run, workload, import, replay, analyze"),
+        (["zzz"], "unknown command 'zzz'; known: run, quick, workload, import, replay, analyze"),
         (["replay", "x", "--ot", "y"], "Did you mean --out instead of --ot?"),
         (["replay", "--out", "y"], 'Command "replay" parameter TRACE requires an argument.'),
         (["replay", "x"], 'Command "replay" parameter --out requires an argument.'),
