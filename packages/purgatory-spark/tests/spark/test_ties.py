@@ -1,4 +1,4 @@
-"""Of two requests with an id, an arrival and a deadline in common, one counts: without Spark."""
+"""Of two requests with an id, an arrival and a deadline in common, one counts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from purgatory_spark._importers.recorded import check_tables
 from purgatory_spark._outcomes.replay import ReplaySettings, _replay_host
 from purgatory_spark._outcomes.satisfied import reject_repeated_parts, satisfy_part, satisfy_shard
 from purgatory_spark._outcomes.shards import Sharding, pack_batches
 from purgatory_spark._rows.checks import REASON
-from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, REQUESTS
+from purgatory_spark._rows.schema import EVENTS as EVENTS_SCHEMA
 from purgatory_spark._spark.files import RAW
+from purgatory_spark._spark.schemas import from_micros, to_micros
 from purgatory_spark._stream.state.store import ShardStore
 from tests.spark.test_dead_letters import packed, stepped
 from tests.spark.test_packing import AT_US, event, request
@@ -89,17 +93,17 @@ def counted(requests: list[Row], outcomes: Callable[[list[Row]], list[Row]]) -> 
     return next((row["request_type"], row["ended_us"]) for row in rows if row["host"] == "a")
 
 
-@pytest.mark.parametrize(
-    ("keys", "changes"),
-    [
-        (["x"], {"watch_keys": ["z"]}),
-        (["x"], {"threshold": 20.0}),
-        (["x"], {"aggregate": "count"}),
-        (["x", "z"], {"quantifier": "any"}),
-        (["x"], {"request_type": "put"}),
-    ],
-    ids=str,
-)
+#: Watch keys of two requests, and what the second one has instead.
+DIFFERENCES: list[tuple[list[str], Row]] = [
+    (["x"], {"watch_keys": ["z"]}),
+    (["x"], {"threshold": 20.0}),
+    (["x"], {"aggregate": "count"}),
+    (["x", "z"], {"quantifier": "any"}),
+    (["x"], {"request_type": "put"}),
+]
+
+
+@pytest.mark.parametrize(("keys", "changes"), DIFFERENCES, ids=str)
 def test_which_one_counts_depends_on_the_rows_alone(keys: list[str], changes: Row) -> None:
     first = request("a", watch_keys=keys)
     found = [first, first | changes, request("a", host="b", watch_keys=["x"])]
@@ -107,3 +111,29 @@ def test_which_one_counts_depends_on_the_rows_alone(keys: list[str], changes: Ro
     ways = [batch, replay, stream, *([batch_in_parts] if len(keys) == 1 else [])]
     counts = {counted(list(order), way) for order in permutations(found) for way in ways}
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize("rows_of_a_batch", [1, 100])
+def test_an_import_takes_the_one_that_counts_in_a_batch(
+    spark: SparkSession, rows_of_a_batch: int
+) -> None:
+    rows = []
+    for keys, changes in DIFFERENCES:
+        # Each pair in both orders.
+        for order in ([{}, changes], [changes, {}]):
+            rows += [request(f"r{len(rows) // 2}", watch_keys=keys) | each for each in order]
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", rows_of_a_batch)
+    requests, events = (
+        from_micros(session.createDataFrame(table(kind, found)), schema)
+        for kind, found, schema in (("requests", rows, REQUESTS), ("events", EVENTS, EVENTS_SCHEMA))
+    )
+    with check_tables(requests, events) as trace:
+        taken = trace.requests.select(*to_micros(REQUESTS)).collect()
+    counts = [row for row in batch(rows) if not row["reason"]]
+    assert len(counts) == len(rows) // 2
+    assert in_order(batch([row.asDict() for row in taken])) == in_order(counts)
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: str(row["request_id"]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
@@ -11,10 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._rows.checks import REASON, reject_hash
-from purgatory_spark._rows.repeats import REPEATED
+from purgatory_spark._rows.repeats import REPEATED, tie_numbers
+from purgatory_spark._spark.arrays import Bools
 from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
-#: Whether a row is the first good one of its host and id.
+#: Whether a row is the first good one of its host and id, or may be: of several, one is accepted.
 IS_FIRST = "_purgatory_is_first"
 _ARRIVED = "_purgatory_arrived_us"
 _DEADLINE = "_purgatory_deadline_us"
@@ -29,11 +31,12 @@ def mark_chains(
     """Mark good rows that may be repeated; `flag_repeated` then decides.
 
     Persist the result if several data frames are computed from it. Times are in microseconds since
-    the epoch; `order` is that of rows with equal arrivals and deadlines.
+    the epoch; `order` is that of rows that are equal as requests.
     """
     is_good = F.col(REASON).isNull()
     partitions = Window.partitionBy("host", "request_id", reject_hash())
     in_order = partitions.orderBy(_ARRIVED, _DEADLINE, *order)
+    in_time = partitions.orderBy(_ARRIVED, _DEADLINE)
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
     is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))
@@ -41,7 +44,7 @@ def mark_chains(
         table.withColumn(_ARRIVED, arrived_us)
         .withColumn(_DEADLINE, deadline_us)
         .withColumn(_OVERLAPS, overlaps)
-        .withColumn(IS_FIRST, is_good & (F.row_number().over(in_order) == 1))
+        .withColumn(IS_FIRST, is_good & (F.rank().over(in_time) == 1))
         .withColumn(_IN_CHAIN, F.col(_OVERLAPS) | is_next)
     )
 
@@ -57,20 +60,20 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
     def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # The rows of an id follow each other in order, maybe over several batches.
         last_key, until_us = None, 0
-        for batch in batches:
-            columns = [
+        for batch in _with_whole_ties(batches):
+            *keys, arrived_us, deadline_us = [
                 batch.column(name).to_pylist()
                 for name in ("host", "request_id", _ARRIVED, _DEADLINE)
             ]
-            repeated = []
-            for host, request_id, arrived, deadline in zip(*columns, strict=True):
-                is_repeated = (host, request_id) == last_key and arrived <= until_us
-                if not is_repeated:
-                    last_key, until_us = (host, request_id), deadline
-                repeated.append(is_repeated)
+            repeated = np.zeros(batch.num_rows, dtype=bool)
+            for row in _in_order_of_ties(batch):
+                key, arrived = [column[row] for column in keys], arrived_us[row]
+                repeated[row] = key == last_key and arrived <= until_us
+                if not repeated[row]:
+                    last_key, until_us = key, deadline_us[row]
             table = batch.select(schema.names)
             at = schema.names.index(REASON)
-            reasons = pc.if_else(pa.array(repeated, pa.bool_()), reason, batch.column(REASON))
+            reasons = pc.if_else(pa.array(repeated), reason, batch.column(REASON))
             yield table.set_column(
                 at, table.schema.field(at), reasons.cast(table.schema.field(at).type)
             )
@@ -83,3 +86,41 @@ def flag_repeated(chains: DataFrame, reason: str = REPEATED) -> DataFrame:
     )
     others = chains.where(~in_chain).select(*schema.names)
     return others.unionByName(from_micros(decided, schema))
+
+
+def _is_tied(batch: pa.RecordBatch) -> Bools:
+    """Return whether each row but the first has the id and the times of the one before."""
+    tied: Bools = np.ones(max(0, batch.num_rows - 1), dtype=bool)
+    for name in ("host", "request_id", _ARRIVED, _DEADLINE):
+        column = batch.column(name)
+        tied &= pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return tied
+
+
+def _with_whole_ties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Divide batches between rows that are not tied."""
+    kept: list[pa.RecordBatch] = []
+    for batch in batches:
+        kept.append(batch)
+        rows = pa.concat_batches(kept)
+        untied = np.flatnonzero(~_is_tied(rows))
+        if len(untied):
+            end = int(untied[-1]) + 1
+            yield rows.slice(0, end)
+            kept = [rows.slice(end)]
+    if kept:
+        yield pa.concat_batches(kept)
+
+
+def _in_order_of_ties(batch: pa.RecordBatch) -> list[int]:
+    """Return the rows of a batch in its order, tied ones in that of their `tie_numbers`."""
+    tied = _is_tied(batch)
+    if not tied.any():
+        return list(range(batch.num_rows))
+    rows = pa.Table.from_batches([batch])
+    if "watch_keys" not in rows.schema.names:
+        no_keys = pa.array([[]] * rows.num_rows, pa.list_(pa.string()))
+        rows = rows.append_column("watch_keys", no_keys)
+    group = np.cumsum(np.concatenate([[True], ~tied]))
+    order: list[int] = np.lexsort((tie_numbers(rows), group)).tolist()
+    return order

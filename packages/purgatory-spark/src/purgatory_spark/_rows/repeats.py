@@ -4,8 +4,7 @@ A request reserves its id, on its host, from its arrival to its deadline, even i
 request that arrives in that time, or at the deadline, with the same host and id is *repeated*: it
 is a reject, and reserves nothing. After the deadline the id may be used again. Requests are taken
 in order of arrival, those of one instant in order of their deadlines. Of those that have both in
-common, batch, replay and stream take the one with the least `tie_numbers`, which depends on the
-rows alone, as does the order by their text in an import.
+common, the one with the least `tie_numbers` is the first, which depends on the rows alone.
 """
 
 from __future__ import annotations
