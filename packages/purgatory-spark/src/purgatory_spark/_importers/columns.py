@@ -23,7 +23,7 @@ from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_nested
 from purgatory_spark._spark.files import RAW, SOURCE, require_columns
 
-_ORDER = [SOURCE, "arrived_us", "ended_us", RAW]
+_ORDER = [SOURCE, "ended_us", RAW]
 
 
 def map_tables(
@@ -99,7 +99,7 @@ def map_rows(
         timeout_us = F.col("timeout_ms").cast("bigint") * 1000
         # Arrivals that are rejects may be any number.
         deadline_us = F.try_add("arrived_us", timeout_us)
-        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us, _ORDER)
+        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us, ["ended_us", RAW])
         cached = cached.persist() if cache else cached
         flagged = flag_repeated(cached)
         accepted = accepted_rows(flagged)
@@ -160,9 +160,15 @@ def _note(mapping: TableMapping) -> str:
     if mapping.key_columns:
         return "A request waits for its keys; the end of a request is an event on each of its keys."
     if mapping.status is not None:
-        return (
+        note = (
             "A request waits for its own answer. One that was given up without an answer "
             f"({mapping.status} {', '.join(mapping.unanswered)}) expires at that time."
+        )
+        if "timeout_ms" in mapping.columns:
+            return note
+        return (
+            f"{note} Others, and those without a duration, have a timeout of "
+            f"{mapping.timeout_ms:,} ms (--timeout-ms)."
         )
     return "A request waits for its own answer; a row without one expires."
 

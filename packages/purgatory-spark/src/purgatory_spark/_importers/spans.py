@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
-from purgatory_spark._rows.schema import QUANTIFIERS, REQUESTS
+from purgatory_spark._rows.schema import MAX_TIMEOUT_MS, QUANTIFIERS, REQUESTS
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 #: The fields of a span, and the columns that hold them unless a mapping names others.
@@ -28,6 +29,8 @@ COLUMNS: Mapping[str, str] = {
 ROOT = "root"
 
 
+_GIVEN_UP_US = "given_up_us"
+
 _ENDS = {
     "children": "its child spans",
     "operations": "the (service, operation) pairs of its child spans, with one end of each",
@@ -36,6 +39,25 @@ _WAITS = {
     "children": "the end of each of its child spans",
     "operations": "one end of each (service, operation) that its child spans are of",
 }
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """Which spans were given up without an answer: those with a status of `unanswered`.
+
+    `column`: that of the status, where it is not its name.
+    """
+
+    status: str
+    unanswered: tuple[str, ...]
+    column: str | None = None
+
+    @property
+    def note(self) -> str:
+        return (
+            f"A child span with {self.status} {', '.join(self.unanswered)} was given up and has no "
+            "end; a request that needs it expires when it was given up."
+        )
 
 
 def _wait(keys: str, quantifier: str) -> str:
@@ -53,6 +75,8 @@ def import_spans(
     timeout_ms: int = 1000,
     keys: str = "children",
     quantifier: str = "all",
+    status: str | None = None,
+    unanswered: Sequence[str] = (),
 ) -> ImportedTrace:
     """Import a span table.
 
@@ -71,11 +95,21 @@ def import_spans(
     themselves. "operations" watches the distinct (service, operation) pairs of the children, for
     contention on few keys; the first end of each pair satisfies its key. `quantifier`: the keys
     that must be satisfied: all, any, or a number of them. A span that has fewer is a reject.
+    `status` and `unanswered`: the column, and its values of spans that were given up without an
+    answer. The end of such a span is no event. A request expires when so many keys were given up
+    that it can't be complete any more.
     """
     names = {**COLUMNS, **(columns or {})}
-    rows = read_source(spark, source, names.values())
+    required = list(names.values()) + ([] if status is None else [status])
+    rows = read_source(spark, source, required)
     return spans_trace(
-        rows, names, time_unit=time_unit, timeout_ms=timeout_ms, keys=keys, quantifier=quantifier
+        rows,
+        names,
+        time_unit=time_unit,
+        timeout_ms=timeout_ms,
+        keys=keys,
+        quantifier=quantifier,
+        given_up=None if status is None else GivenUp(status, tuple(unanswered)),
     )
 
 
@@ -87,21 +121,27 @@ def spans_trace(
     timeout_ms: int = 1000,
     keys: str = "children",
     quantifier: str = "all",
+    given_up: GivenUp | None = None,
 ) -> ImportedTrace:
     """Return the trace of rows that are spans, with the columns `SOURCE`, `RAW` and `CORRUPT`."""
-    flagged = _flagged_spans(rows, names, time_unit).persist()
+    flagged = _flagged_spans(rows, names, time_unit, given_up).persist()
     accepted = checks.accepted_rows(flagged).drop(checks.REASON)
     pairs = _children_with_parents(accepted, keys)
+    request = ("request_id", "host", "request_type", "arrived_us", SOURCE)
+    of_keys = pairs if given_up is None else _with_ends_of_keys(pairs, *request)
     with_keys = (
-        pairs.groupBy("request_id", "host", "request_type", "arrived_us", SOURCE)
-        .agg(F.array_sort(F.collect_set("key")).alias("watch_keys"))
+        of_keys.groupBy(*request)
+        .agg(
+            F.array_sort(F.collect_set("key")).alias("watch_keys"),
+            F.array_sort(F.collect_list(_GIVEN_UP_US)).alias(_GIVEN_UP_US),
+        )
         .select(
             SOURCE,
             "host",
             "request_id",
             "request_type",
             F.timestamp_micros("arrived_us").alias("arrived_at"),
-            F.lit(timeout_ms).cast("int").alias("timeout_ms"),
+            F.coalesce(_given_up_ms(quantifier), F.lit(timeout_ms)).cast("int").alias("timeout_ms"),
             "watch_keys",
             F.lit("count").alias("aggregate"),
             F.lit(1.0).alias("threshold"),
@@ -116,7 +156,7 @@ def spans_trace(
         )
         rejects = rejects.unionByName(checks.rejected_rows(checked))
         requests = checks.accepted_rows(checked).select(*REQUESTS.names)
-    events = pairs.select(
+    events = pairs.where(F.col(_GIVEN_UP_US).isNull()).select(
         "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
     )
     return ImportedTrace(
@@ -125,13 +165,44 @@ def spans_trace(
         events=events,
         rejects=rejects,
         rows={"spans": flagged, "spans kept": accepted},
-        notes=[f"A request is a span with children; it waits for {_wait(keys, quantifier)}."],
+        notes=[
+            f"A request is a span with children; it waits for {_wait(keys, quantifier)}.",
+            *([] if given_up is None else [given_up.note]),
+        ],
         cached=[flagged],
     )
 
 
-def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) -> DataFrame:
-    """Parse the fields of `COLUMNS`, times as `start_us` and `end_us`, and flag the bad rows."""
+def _given_up_ms(quantifier: str) -> Column:
+    """Return after which time a request had lost one key too many; null if it had not."""
+    keys = F.size("watch_keys")
+    needed = {"all": keys, "any": F.lit(1)}.get(quantifier)
+    if needed is None:
+        needed = F.lit(int(quantifier))
+    # Too few keys make a request a reject, whatever its timeout.
+    at_us = F.when(keys >= needed, F.get(F.col(_GIVEN_UP_US), keys - needed))
+    waited_ms = F.floor((at_us - F.col("arrived_us")) / 1000)
+    return F.when(waited_ms.between(0, MAX_TIMEOUT_MS), waited_ms)
+
+
+def _with_ends_of_keys(pairs: DataFrame, *request: str) -> DataFrame:
+    """Return a row for each key of a request: given up if all spans of the key were."""
+    is_given_up = F.bool_and(F.col(_GIVEN_UP_US).isNotNull())
+    last_us = F.when(is_given_up, F.max(_GIVEN_UP_US))
+    return pairs.groupBy(*request, "key").agg(last_us.alias(_GIVEN_UP_US))
+
+
+def _flagged_spans(
+    rows: DataFrame, names: Mapping[str, str], time_unit: str, given_up: GivenUp | None
+) -> DataFrame:
+    """Parse the fields of `COLUMNS`, times as `start_us` and `end_us`, and flag the bad rows.
+
+    `_GIVEN_UP_US` is the end of a span that was given up, and null for others.
+    """
+    is_given_up = F.lit(False)
+    if given_up is not None:
+        status = checks.text_or_null(given_up.column or given_up.status)
+        is_given_up = status.isin(*given_up.unanswered)
     ids = ("trace_id", "span_id", "parent_id", "service", "operation")
     spans = rows.select(
         SOURCE,
@@ -142,6 +213,7 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
         checks.parse_us(rows, names["end"], time_unit).alias("end_us"),
         checks.text_or_null(names["start"]).isNull().alias("no_start"),
         checks.text_or_null(names["end"]).isNull().alias("no_end"),
+        is_given_up.alias("is_given_up"),
     )
     flagged = checks.flag_rejects(
         spans,
@@ -162,7 +234,10 @@ def _flagged_spans(rows: DataFrame, names: Mapping[str, str], time_unit: str) ->
     flagged = checks.flag_repeats(
         flagged, ["span_id"], f"repeated {names['span_id']}", [SOURCE, "start_us", "end_us", RAW]
     )
-    return flagged.drop("no_start", "no_end", CORRUPT)
+    given_up_us = F.when(F.col("is_given_up"), F.col("end_us"))
+    return flagged.withColumn(_GIVEN_UP_US, given_up_us).drop(
+        "no_start", "no_end", "is_given_up", CORRUPT
+    )
 
 
 def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
@@ -175,6 +250,6 @@ def _children_with_parents(spans: DataFrame, keys: str) -> DataFrame:
     )
     key = F.col("span_id") if keys == "children" else F.concat_ws("/", "service", "operation")
     children = spans.where(F.col("parent_id") != ROOT).select(
-        "parent_id", "end_us", key.alias("key")
+        "parent_id", "end_us", _GIVEN_UP_US, key.alias("key")
     )
     return children.join(parents, children["parent_id"] == parents["request_id"]).drop("parent_id")

@@ -31,9 +31,10 @@ class ImportSettings:
             several times.
         events: For columns: the table of the events, if they are a table of their own.
         event_columns: The column for each field of events: host, key, occurred_at, amount.
-        status: For columns: the column that says how a request ended, such as an HTTP status.
-        unanswered: For columns: the values of that column of requests that were given up without an
-            answer.
+        status: For columns and spans: the column that says how a request ended, such as an HTTP
+            status. For otlp: status.code, or an attribute of spans.
+        unanswered: The values of that column of requests that were given up without an answer, or
+            of such spans.
         log_format: Of a text log: nginx's `log_format`, Envoy's format string, or one of envoy
             (Envoy's default) and alb (AWS). Its known variables are mapped unless `columns` are
             given.

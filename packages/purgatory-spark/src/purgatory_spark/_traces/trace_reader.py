@@ -82,16 +82,25 @@ def read_trace(
     if kind == "hash-ids":
         costs = settings.non_default("ms_per_context_token")
         return import_hash_ids(spark, table, **timeout, **costs)
+    of_spans = settings.non_default("quantifier", "status")
     if kind == "otlp":
-        quantifier = settings.non_default("quantifier")
-        return import_otlp(spark, table, keys=settings.keys, **quantifier, **timeout)
+        return import_otlp(
+            spark,
+            table,
+            keys=settings.keys,
+            unanswered=settings.unanswered,
+            **of_spans,
+            **timeout,
+        )
     if kind == "spans":
         return import_spans(
             spark,
             table,
             columns={name: str(column) for name, column in settings.columns.items()},
             keys=settings.keys,
-            **settings.non_default("quantifier", "time_unit"),
+            unanswered=settings.unanswered,
+            **settings.non_default("time_unit"),
+            **of_spans,
             **timeout,
         )
     mapping = settings.mapping()
@@ -133,11 +142,11 @@ def check_source(source: Path | str, settings: ImportSettings) -> str:
             f"{source}: the format {kind} has fixed columns; leave out --map and --time-unit"
         )
     if kind != "columns":
+        of_status = () if kind in ("spans", "otlp") else ("status", "unanswered")
         for name in (
             "events",
             "event_columns",
-            "status",
-            "unanswered",
+            *of_status,
             "log_format",
             "where",
             "time_zone",

@@ -206,7 +206,8 @@ def test_duration_that_is_not_known_is_no_reject_of_a_request_given_up(
     assert [row["key"] for row in found.events] == ["000000000004"]
     assert found.notes == [
         "A request waits for its own answer. One that was given up without an answer (code 504) "
-        "expires at that time."
+        "expires at that time. Others, and those without a duration, have a timeout of 700 ms "
+        "(--timeout-ms)."
     ]
 
 

@@ -80,6 +80,56 @@ def test_export_is_imported_as_spans(spark: SparkSession, tmp_path: Path) -> Non
         assert (row == lines[-1]) == (reason == "malformed row")
 
 
+def status(number: int, code: int = 0) -> Row:
+    """Return the status of a span, as its code and as an attribute."""
+    attribute = {"key": "http.response.status_code", "value": {"intValue": str(number)}}
+    return {"attributes": [attribute], "status": {"code": code} if code else {}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "timeouts", "keys"),
+    [
+        # One child too many is given up with the first one, after 6 ms.
+        (
+            {"status": "status.code", "unanswered": ("2",)},
+            {"lost": 6, "part": 6, "kept": 5},
+            {"c1", "d2", "k"},
+        ),
+        # Any operation suffices: one that another span of the same has answered is not given up.
+        (
+            {
+                "status": "http.response.status_code",
+                "unanswered": ("499", "504"),
+                "keys": "operations",
+                "quantifier": "any",
+            },
+            {"lost": 8, "part": 5, "kept": 5},
+            {"api/GET /c", "api/GET /k"},
+        ),
+    ],
+    ids=["status.code", "attribute"],
+)
+def test_children_that_were_given_up_have_no_end(
+    spark: SparkSession, tmp_path: Path, settings: Row, timeouts: dict[str, int], keys: set[str]
+) -> None:
+    given_up, by_client, answered = status(504, 2), status(499, 2), status(200)
+    spans = [
+        *[span(name, "", 0, 9_000) for name in timeouts],
+        span("l1", "lost", 100, 6_500, **given_up),
+        span("l2", "lost", 100, 8_999, **by_client),
+        span("c1", "part", 100, 1_000, **answered, name="GET /c"),
+        span("c2", "part", 100, 6_000, **given_up, name="GET /c"),
+        span("d2", "part", 100, 7_000, **(answered | {"status": {"code": 1}}), name="GET /c"),
+        span("k", "kept", 100, 1_000, **answered),
+    ]
+    source = write_lines(tmp_path / "traces.json", [batch(resource("api", spans))])
+    found = imported_rows(spark, source, timeout_ms=5, **settings)
+    assert {row["request_id"]: row["timeout_ms"] for row in found.requests} == timeouts
+    assert {row["key"] for row in found.events} == keys
+    assert found.rejects == []
+    assert any("given up" in note for note in found.notes)
+
+
 def test_other_formats_than_json_are_refused(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "spans.csv", ["resourceSpans"])
     with pytest.raises(TraceFormatError, match="the format otlp is JSON, not csv"):
