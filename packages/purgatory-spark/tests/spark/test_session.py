@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
 from purgatory_spark._cli.session import are_small
@@ -92,3 +93,35 @@ def test_local_checkpoints_have_a_file_manager_that_starts_no_programs(spark: Sp
     own = spark.newSession()
     own.conf.set(name, "org.example.Manager")
     assert session.local_checkpoint_settings(own) == {}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "configured", "cores", "found"),
+    [
+        # A partition for each shard, however many this package has by default.
+        ("16", False, None, [16, 4, 64]),
+        ("16", True, None, [16, 4, 16]),
+        ("8", False, None, [8, 4, 8]),
+        ("16", False, 2, [2, 2, 2]),
+    ],
+)
+def test_state_partitions_follow_the_shards(
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    partitions: str,
+    configured: bool,
+    cores: int | None,
+    found: list[int],
+) -> None:
+    name = "spark.sql.shuffle.partitions"
+    conf = SparkConf(loadDefaults=False)
+    if configured:
+        conf.set(name, "16")
+    monkeypatch.setattr(spark.sparkContext, "getConf", lambda: conf)
+    monkeypatch.setattr(session, "on_one_machine", lambda spark: cores is not None)
+    monkeypatch.setattr(session, "parallelism", lambda spark: cores)
+    for shards, expected in zip((None, 4, 64), found, strict=True):
+        own = spark.newSession()
+        own.conf.set(name, partitions)
+        session.apply_stream_settings(own, shards=shards)
+        assert own.conf.get(name) == str(expected)

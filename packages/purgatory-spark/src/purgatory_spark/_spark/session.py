@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._spark.java import require_java
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 #: Settings of every session of this module. They override a cluster's configuration. No function of
 #: the package needs the first two: they are for what users do with its results.
@@ -37,7 +38,7 @@ DEFAULTS: Mapping[str, str] = {
     # hosts one after the other.
     "spark.sql.adaptive.coalescePartitions.enabled": "false",
     # Few enough to be cheap on two cores, and enough that a few hosts rarely share a partition.
-    "spark.sql.shuffle.partitions": "16",
+    _PARTITIONS: "16",
     # Conversions to and from pandas use Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # An exception in a Python worker is reported by its own traceback, without the JVM's hundred
@@ -66,7 +67,7 @@ _SMALL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: took a whole run 35 s of CPU instead of 71, and 27 jobs instead of 55.
 _SMALL_DEFAULTS: Mapping[str, str] = {
     # More tasks would cost more than the rows.
-    "spark.sql.shuffle.partitions": str(min(4, os.cpu_count() or 1)),
+    _PARTITIONS: str(min(4, os.cpu_count() or 1)),
     # Adaptive execution makes a job of each exchange, and plans anew after it.
     "spark.sql.adaptive.enabled": "false",
 }
@@ -104,25 +105,37 @@ class SessionSettingError(ValueError):
     """
 
 
-def apply_stream_settings(spark: SparkSession) -> None:
-    """Apply `STREAM_SETTINGS`, and on one machine limit the shuffle partitions to the cores.
+def apply_stream_settings(spark: SparkSession, *, shards: int | None = None) -> None:
+    """Apply `STREAM_SETTINGS`, and set the number of state partitions.
 
     This is for sessions of your own that start queries of `delayed_operations`. `run_stream` uses a
     session of its own.
 
+    Spark has as many state partitions as shuffle partitions, and each costs a state store and a
+    task per batch. There are at most as many as shards, and on one machine as cores. With `shards`
+    and nothing else configured, there are as many as shards. A checkpoint keeps its number.
+
     Args:
         spark: The session, whose settings are changed.
+        shards: The number of shards of the query. None limits the partitions by the cores alone.
     """
     for name, value in STREAM_SETTINGS.items():
         spark.conf.set(name, value)
+    partitions = int(spark.conf.get(_PARTITIONS) or 1)
+    if shards is not None:
+        partitions = min(shards, partitions) if _has_own_partitions(spark) else shards
     if on_one_machine(spark):
-        # Shards are spread over shuffle partitions, and each partition costs a state store and a
-        # task per batch. On a cluster the number is left alone: a checkpoint fixes it, and a
-        # cluster may have only a few of its cores when a session starts.
-        partitions = min(
-            int(spark.conf.get("spark.sql.shuffle.partitions") or 1), parallelism(spark)
-        )
-        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        # A cluster may have only a few of its cores when a session starts.
+        partitions = min(partitions, parallelism(spark))
+    spark.conf.set(_PARTITIONS, str(partitions))
+
+
+def _has_own_partitions(spark: SparkSession) -> bool:
+    """Return whether somebody has chosen the number of partitions, other than `DEFAULTS`."""
+    given: dict[str, str] = spark.conf.getAll
+    if given.get(_PARTITIONS, DEFAULTS[_PARTITIONS]) != DEFAULTS[_PARTITIONS]:
+        return True
+    return not _is_remote(spark) and bool(spark.sparkContext.getConf().contains(_PARTITIONS))
 
 
 def local_checkpoint_settings(spark: SparkSession) -> dict[str, str]:

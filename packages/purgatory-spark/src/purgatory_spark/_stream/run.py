@@ -131,7 +131,7 @@ def run_stream(
     require_workers(spark, plan.checkpoint)
     require_driver_python(spark)
     own = session.session_beside(spark, session.local_checkpoint_settings(spark))
-    session.apply_stream_settings(own)
+    session.apply_stream_settings(own, shards=plan.settings.shards)
     listener = ProgressListener(on_batch)
     own.streams.addListener(listener)
     try:
