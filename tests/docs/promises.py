@@ -141,7 +141,7 @@ CORE = (
     Promise("how_to/metrics.md", "up to {:,} for each", f"{_OPERATION}:MAX_TRIES"),
     Promise(f"{_PURGATORY}.snapshot", "at most {:,} tries", f"{_OPERATION}:MAX_TRIES"),
     Promise(
-        f"{_CORE}:PurgatoryMetrics", "has {} numbers", f"{_CORE}.purgatory._counters:WAIT_BUCKETS"
+        f"{_CORE}:PurgatoryMetrics", "has {:,} numbers", f"{_CORE}.purgatory._counters:WAIT_BUCKETS"
     ),
     Promise("reference/logging.md", "Beyond {} kinds", f"{_CORE}.error_log:ErrorLog.MAX_KINDS"),
     Promise(

@@ -111,7 +111,8 @@ def _install(purgatories: tuple[Closable, ...], signums: Iterable[int]) -> dict[
 
 def _uninstall(installed: dict[int, _Closer]) -> None:
     for number, closer in installed.items():
-        if signal.getsignal(number) is closer:
+        present: object = signal.getsignal(number)
+        if present is closer:
             before = closer.before
             signal.signal(number, signal.SIG_DFL if before is _end_process else before)
 

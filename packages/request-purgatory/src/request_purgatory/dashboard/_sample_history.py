@@ -20,13 +20,15 @@ OTHERS = "(others)"
 
 #: The counters of a sample, by their names there.
 _ENDS = {"completed": "completions", "expired": "expirations", "cancelled": "cancellations"}
-_NAMES = ("pending", *_ENDS)
+_NAMES = ("pending", "arrived", *_ENDS)
 
 
 def _ends(reading: PurgatoryMetrics) -> Counter[str | int]:
     """Return how many operations have ended, in each way, and by the buckets of their waits."""
-    counts: Counter[str | int] = Counter(dict(enumerate(reading.wait_histogram_ms)))
+    waits = enumerate(reading.wait_histogram_ms)
+    counts: Counter[str | int] = Counter({index: count for index, count in waits if count})
     counts.update({name: getattr(reading, field) for name, field in _ENDS.items()})
+    counts["arrived"] = sum(counts[name] for name in _ENDS) + reading.num_delayed_operations
     return counts
 
 
@@ -39,8 +41,8 @@ def _as_json(counts: Counter[str | int]) -> dict[str, Any]:
 class SampleHistory:
     """The latest samples of purgatories. Not thread-safe.
 
-    A sample has, by the purgatories' names, how many operations are pending, and how many have
-    ended since the sample before, in each way and by how long they waited.
+    A sample has, by the purgatories' names, how many operations are pending, how many have come
+    since the sample before, and how many have ended, in each way and by how long they waited.
     """
 
     def __init__(self, shown: Shown, clock: Clock) -> None:

@@ -21,6 +21,7 @@ from request_purgatory.purgatory._metric_table import (
 from request_purgatory.purgatory.core import PurgatoryCore
 from request_purgatory.timer.timer import SystemTimer
 
+Key = TypeVar("Key", str, tuple[str, ...])
 Reading = TypeVar("Reading", PurgatoryMetrics, TimerMetrics)
 
 #: What the metric `build` is, whose value is 1.
@@ -75,6 +76,17 @@ class ProcessMetrics(Forkable):
                 _add(by_name, name, metrics, OF_PURGATORIES)
         return dict(sorted(by_name.items()))
 
+    def holds(self) -> dict[tuple[str, ...], PurgatoryMetrics]:
+        """Return the metrics of the holds that have a name, by the purgatory's name and theirs.
+
+        Those of purgatories that exist.
+        """
+        by_name: dict[tuple[str, ...], PurgatoryMetrics] = {}
+        for core in living(PurgatoryCore):
+            for name, metrics in core.metrics_by_name().items():
+                _add(by_name, (core.name, name), metrics, OF_PURGATORIES)
+        return dict(sorted(by_name.items()))
+
     def timers(self) -> dict[str, TimerMetrics]:
         """Return the metrics of all timers that exist, by name in the alphabet's order.
 
@@ -97,6 +109,6 @@ class ProcessMetrics(Forkable):
 
 
 def _add(
-    readings: dict[str, Reading], name: str, reading: Reading, table: Iterable[Metric]
+    readings: dict[Key, Reading], name: Key, reading: Reading, table: Iterable[Metric]
 ) -> None:
     readings[name] = add_up(table, readings[name], reading) if name in readings else reading

@@ -8,7 +8,7 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from request_purgatory.errors import InvalidArgumentError
 from request_purgatory.metrics._process_metrics import BUILD_HELP, ProcessMetrics, build_labels
-from request_purgatory.purgatory._metric_table import OF_PURGATORIES, OF_TIMERS, Metric
+from request_purgatory.purgatory._metric_table import OF_HOLDS, OF_PURGATORIES, OF_TIMERS, Metric
 
 
 def observe_purgatories(meter: Meter) -> None:
@@ -31,9 +31,12 @@ def observe_purgatories(meter: Meter) -> None:
     process = ProcessMetrics()
     for metric in OF_PURGATORIES:
         if metric.name and metric.kind != "histogram":
-            _observe(meter, metric, "purgatory", process.purgatories)
+            _observe(meter, metric, ("purgatory",), lambda: _keyed(process.purgatories()))
+    for metric in OF_HOLDS:
+        if metric.kind != "histogram":
+            _observe(meter, metric, ("purgatory", "hold"), process.holds)
     for metric in OF_TIMERS:
-        _observe(meter, metric, "timer", process.timers)
+        _observe(meter, metric, ("timer",), lambda: _keyed(process.timers()))
     meter.create_observable_gauge(
         "purgatory.build",
         [lambda _: [Observation(1, build_labels())]],
@@ -42,19 +45,26 @@ def observe_purgatories(meter: Meter) -> None:
     )
 
 
+def _keyed(readings: Mapping[str, object]) -> dict[tuple[str, ...], object]:
+    return {(name,): reading for name, reading in readings.items()}
+
+
 def _observe(
-    meter: Meter, metric: Metric, attribute: str, read: Callable[[], Mapping[str, object]]
+    meter: Meter,
+    metric: Metric,
+    attributes: tuple[str, ...],
+    read: Callable[[], Mapping[tuple[str, ...], object]],
 ) -> None:
     def values(options: CallbackOptions) -> Iterable[Observation]:  # noqa: ARG001 - its interface
-        for name, reading in read().items():
-            yield Observation(metric.exported(reading), {attribute: name})
+        for names, reading in read().items():
+            yield Observation(metric.exported(reading), dict(zip(attributes, names, strict=True)))
 
     # Their signatures differ in what they return.
     create: Callable[..., object] = meter.create_observable_gauge
     if metric.kind == "counter":
         create = meter.create_observable_counter
     create(
-        f"purgatory.{metric.name.replace('timer_', 'timer.')}",
+        f"purgatory.{metric.name.replace('timer_', 'timer.').replace('hold_', 'hold.')}",
         [values],
         unit="s" if metric.in_seconds else "1",
         description=metric.help,

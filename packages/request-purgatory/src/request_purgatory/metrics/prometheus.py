@@ -16,11 +16,20 @@ from prometheus_client.registry import Collector
 
 from request_purgatory.metrics._process_metrics import BUILD_HELP, ProcessMetrics, build_labels
 from request_purgatory.purgatory._metric_table import (
+    OF_HOLDS,
     OF_PURGATORIES,
     OF_TIMERS,
     Metric,
     PurgatoryMetrics,
-    TimerMetrics,
+    bucket_index,
+)
+
+#: The limits of Prometheus' buckets, which are limits of the histogram's, too: each ms up to 8,
+#: four for each doubling up to 65 s, and one from there on.
+LIMITS_MS = (
+    *range(1, 9),
+    *(2**power * quarters for power in range(1, 14) for quarters in (5, 6, 7, 8)),
+    *(2**power for power in range(17, 31)),
 )
 
 
@@ -47,40 +56,58 @@ class PurgatoryCollector(Collector):
 
     def collect(self) -> Iterable[Family]:
         """Return all metrics as of now."""
-        return list(_families(self._process.purgatories(), self._process.timers()))
+        return list(_families(self._process))
 
     def describe(self) -> Iterable[Family]:
         """Return all metrics without values: a registry asks for their names."""
-        return list(_families({}, {}))
+        return list(_families(None))
 
 
-def _families(
-    purgatories: Mapping[str, PurgatoryMetrics], timers: Mapping[str, TimerMetrics]
-) -> Iterator[Family]:
-    histograms = {metric.name for metric in OF_PURGATORIES if metric.kind == "histogram"}
-    for metric in OF_PURGATORIES:
-        if metric.kind == "histogram":
-            yield _histogram(metric, purgatories)
-        elif metric.name and metric.name not in histograms:  # A histogram has its own sum.
-            yield _family(metric, "purgatory", purgatories)
+def _families(process: ProcessMetrics | None) -> Iterator[Family]:
+    purgatories = {} if process is None else process.purgatories()
+    holds = {} if process is None else process.holds()
+    timers = {} if process is None else process.timers()
+    by_purgatory: dict[tuple[str, ...], PurgatoryMetrics] = {
+        (name,): reading for name, reading in purgatories.items()
+    }
+    yield from _of_purgatories(OF_PURGATORIES, ["purgatory"], by_purgatory)
+    yield from _of_purgatories(OF_HOLDS, ["purgatory", "hold"], holds)
+    by_timer: dict[tuple[str, ...], object] = {(name,): reading for name, reading in timers.items()}
     for metric in OF_TIMERS:
-        yield _family(metric, "timer", timers)
+        yield _family(metric, ["timer"], by_timer)
     yield InfoMetricFamily("purgatory_build", BUILD_HELP, value=build_labels())
 
 
-def _family(metric: Metric, label: str, readings: Mapping[str, object]) -> Family:
+def _of_purgatories(
+    table: Sequence[Metric],
+    labels: Sequence[str],
+    readings: Mapping[tuple[str, ...], PurgatoryMetrics],
+) -> Iterator[Family]:
+    histograms = {metric.name for metric in table if metric.kind == "histogram"}
+    for metric in table:
+        if metric.kind == "histogram":
+            yield _histogram(metric, labels, readings)
+        elif metric.name and metric.name not in histograms:  # A histogram has its own sum.
+            yield _family(metric, labels, readings)
+
+
+def _family(
+    metric: Metric, labels: Sequence[str], readings: Mapping[tuple[str, ...], object]
+) -> Family:
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = kind(_name(metric), metric.help, labels=[label])
-    for labelled, reading in readings.items():
-        family.add_metric([_label(labelled)], metric.exported(reading))
+    family = kind(_name(metric), metric.help, labels=labels)
+    for names, reading in readings.items():
+        family.add_metric([_label(name) for name in names], metric.exported(reading))
     return family
 
 
-def _histogram(metric: Metric, purgatories: Mapping[str, PurgatoryMetrics]) -> Family:
-    family = HistogramMetricFamily(_name(metric), metric.help, labels=["purgatory"])
-    for labelled, reading in purgatories.items():
+def _histogram(
+    metric: Metric, labels: Sequence[str], readings: Mapping[tuple[str, ...], PurgatoryMetrics]
+) -> Family:
+    family = HistogramMetricFamily(_name(metric), metric.help, labels=labels)
+    for names, reading in readings.items():
         buckets = _buckets(getattr(reading, metric.field))
-        family.add_metric([_label(labelled)], buckets, reading.total_wait_ms / 1000)
+        family.add_metric([_label(name) for name in names], buckets, reading.total_wait_ms / 1000)
     return family
 
 
@@ -95,5 +122,6 @@ def _label(name: str) -> str:
 
 def _buckets(counts: Sequence[int]) -> list[tuple[str, float]]:
     """Return the waiting-time histogram as cumulated counts, by the limits in seconds."""
-    limits = [*(str(2**index / 1000) for index in range(len(counts) - 1)), "+Inf"]
-    return list(zip(limits, accumulate(counts), strict=True))
+    cumulated = [0, *accumulate(counts)]
+    limits = [(str(ms / 1000), float(cumulated[bucket_index(ms)])) for ms in LIMITS_MS]
+    return [*limits, ("+Inf", cumulated[-1])]

@@ -4,7 +4,7 @@ from request_purgatory._native cimport primitives, states
 
 
 cdef enum:
-    NUM_WAITS = 32
+    NUM_WAITS = 1664
 
 cdef extern from "primitives.h":
     enum:
@@ -62,7 +62,7 @@ cdef class PurgatoryCounters:
     @cython.locals(index=int, unpurged=longlong)
     cpdef long long count_entered(self) noexcept
 
-    @cython.locals(index=int, bucket=int, unpurged=longlong)
+    @cython.locals(index=int, shift=int, bucket=longlong, unpurged=longlong)
     cpdef long long count_ended(self, int state, long long waited_ms) noexcept
 
     @cython.locals(index=int)

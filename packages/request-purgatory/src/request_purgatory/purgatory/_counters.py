@@ -5,9 +5,9 @@ from __future__ import annotations
 from request_purgatory._native import primitives, states
 from request_purgatory.purgatory._metric_table import PurgatoryMetrics
 
-#: Buckets of the waiting-time histogram: bucket i counts waits from 2**(i-1) up to but not
-#: including 2**i ms, the last bucket all longer ones.
-WAIT_BUCKETS = 32
+#: Buckets of the waiting-time histogram, which `_metric_table.bucket_start_ms` describes. The last
+#: one has all longer waits: those from 24 days on.
+WAIT_BUCKETS = 1664
 
 
 class _Stripe:
@@ -184,9 +184,15 @@ class PurgatoryCounters:
 
     def count_ended(self, state: int, waited_ms: int) -> int:
         """Count the end of an operation that entered, and return about `unpurged`."""
-        bucket = primitives.bit_length(waited_ms)
-        if bucket >= 32:  # WAIT_BUCKETS: a constant for the compiler, too
-            bucket = 31
+        bucket = 0
+        if waited_ms > 0:  # A clock may have gone back.
+            # The seven leading bits, and how many follow.
+            shift = primitives.bit_length(waited_ms) - 7
+            if shift < 0:
+                shift = 0
+            bucket = 64 * shift + (waited_ms >> shift)
+            if bucket >= 1664:  # WAIT_BUCKETS: a constant for the compiler, too
+                bucket = 1663
         index = primitives.thread_stripe()
         self._acquire(index)
         self._stripes[index].waits[bucket] += 1

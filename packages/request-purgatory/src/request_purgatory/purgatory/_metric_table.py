@@ -8,9 +8,12 @@ of `PurgatoryMetrics`, and its place in `PurgatoryCounters`.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
+
+from request_purgatory.errors import InvalidArgumentError
 
 Kind: TypeAlias = Literal["counter", "gauge", "maximum", "histogram"]
 
@@ -124,6 +127,18 @@ OF_PURGATORIES = (
     Metric("purged_entries", "counter", "Entries that purges removed.", "purged_entries"),
 )
 
+#: Those that are counted for each name of holds, too.
+OF_HOLDS = tuple(
+    replace(
+        metric,
+        name=f"hold_{metric.name}",
+        meaning=f"By the name of a hold: {metric.meaning[0].lower()}{metric.meaning[1:]}",
+        kafka="",
+    )
+    for metric in OF_PURGATORIES
+    if metric.name in ("pending", "completed", "expired", "cancelled", "wait")
+)
+
 OF_TIMERS = (
     Metric("pending", "gauge", "Tasks that are pending in timers.", "timer_pending"),
     Metric(
@@ -146,14 +161,31 @@ def add_up(table: Iterable[Metric], one: Reading, other: Reading) -> Reading:
     )
 
 
+def bucket_start_ms(index: int) -> int:
+    """Return the shortest wait that a bucket of the histogram counts.
+
+    Log-linear, as HdrHistogram: a bucket for each ms below 128, and 64 for each further doubling.
+    So a bucket's middle is less than 1 % from each wait in it.
+    """
+    shift = max(0, index // 64 - 1)
+    return (index - 64 * shift) << shift
+
+
+def bucket_index(waited_ms: int) -> int:
+    """Return the bucket of a wait of at least 0 ms, were there no last one."""
+    shift = max(0, waited_ms.bit_length() - 7)
+    return 64 * shift + (waited_ms >> shift)
+
+
 @dataclass(frozen=True, slots=True)
 class PurgatoryMetrics:
     """One consistent reading of a purgatory's counters.
 
-    Each operation that ended is counted once. `wait_histogram_ms` has 32 numbers: the first is that
-    of the operations that waited for less than 1 ms; number i, from 1 on, is that of 2**(i-1) up to
-    but not including 2**i ms; the last one has all longer waits. On a ManualClock, whose time
-    jumps, `max_late_ms` is 0.
+    Each operation that ended is counted once. `wait_histogram_ms` has 1,664 numbers: number i, up
+    to 127, is that of the operations that waited for i whole ms. From there on 64 numbers have the
+    waits up to twice as long, in equal steps: 128 and 129 ms, and so on. The last one has all
+    longer waits. `wait_percentile_ms` reads it. On a ManualClock, whose time jumps, `max_late_ms`
+    is 0.
     """
 
     purgatory_size: int
@@ -169,6 +201,31 @@ class PurgatoryMetrics:
     max_callback_ms: int
     wait_histogram_ms: tuple[int, ...]
     total_wait_ms: int
+
+    def wait_percentile_ms(self, percent: float) -> float | None:
+        """Return the time within which this share of the operations had ended, within 1 %.
+
+        Args:
+            percent: From 0 to 100, such as 99.9.
+
+        Returns:
+            Milliseconds, below 128 whole ones; None if no operation has ended.
+
+        Raises:
+            InvalidArgumentError: `percent` is no number from 0 to 100.
+        """
+        if (
+            isinstance(percent, bool)
+            or not isinstance(percent, (int, float))
+            or not (0 <= percent <= 100)
+        ):
+            raise InvalidArgumentError("percent", "a number from 0 to 100", percent)
+        left = max(1, math.ceil(sum(self.wait_histogram_ms) * percent / 100))
+        for index, count in enumerate(self.wait_histogram_ms):
+            left -= count
+            if left <= 0:
+                return (bucket_start_ms(index) + bucket_start_ms(index + 1) - 1) / 2
+        return None
 
     def by_kafka_name(self) -> dict[str, int]:
         """Return the counters by metric name, in the style of Kafka's broker.

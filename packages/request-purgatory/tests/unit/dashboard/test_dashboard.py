@@ -71,7 +71,9 @@ def test_page_shows_what_waits_and_what_ended(serve: Serve, clock: ManualClock) 
             {
                 "at_ms": 2_000,
                 "span_ms": 2_000,
-                "purgatories": {"orders": {"pending": 1, "expired": 1, "waits": [[7, 1]]}},
+                "purgatories": {
+                    "orders": {"pending": 1, "arrived": 2, "expired": 1, "waits": [[100, 1]]}
+                },
             }
         ]
         assert now["longest"] == [

@@ -39,8 +39,8 @@ def test_purgatories_of_one_name_are_added_up(clock: ManualClock) -> None:
     other.cancel_for_key("k")
     clock.advance(500)
     history.take()
-    first = {"pending": 2, "completed": 2, "waits": [[0, 2]]}
-    second = {"expired": 1, "cancelled": 1, "waits": [[0, 1], [10, 1]]}
+    first = {"pending": 2, "arrived": 4, "completed": 2, "waits": [[0, 2]]}
+    second = {"expired": 1, "cancelled": 1, "waits": [[0, 1], [317, 1]]}
     assert samples(history) == [
         {"at_ms": 1_000, "span_ms": 1_000, "purgatories": {"orders": first}},
         {"at_ms": 1_500, "span_ms": 500, "purgatories": {"orders": second}},

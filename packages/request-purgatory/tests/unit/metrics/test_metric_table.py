@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from request_purgatory._native import states
-from request_purgatory.purgatory._counters import PurgatoryCounters
+from request_purgatory.purgatory._counters import WAIT_BUCKETS, PurgatoryCounters
 from request_purgatory.purgatory._metric_table import (
     OF_PURGATORIES,
     OF_TIMERS,
@@ -81,7 +81,7 @@ def test_maxima_of_two_readings_are_the_larger_ones_and_all_else_is_a_sum() -> N
         callback_errors=2,
         max_late_ms=30,
         max_callback_ms=30,
-        wait_histogram_ms=(0, 0, 0, 6, *[0] * 28),
+        wait_histogram_ms=(*[0] * 5, 6, *[0] * (WAIT_BUCKETS - 6)),
         total_wait_ms=30,
     )
     assert add_up(OF_TIMERS, TimerMetrics(1, 2), TimerMetrics(3, 4)) == TimerMetrics(4, 6)

@@ -73,8 +73,18 @@ def test_instruments_are_those_of_prometheus(
         "purgatory.callback_errors": 0,
         "purgatory.wait": 0.25,
     }
+    held = purgatory.hold(["a"], until=lambda: 1, name="look")
+    assert held.result(0) == 1
+    expected["purgatory.completed"] = 2
     for reader in readers:
         found = read(reader)
+        holds = {name: found.pop(name) for name in list(found) if "hold" in name}
+        (looks,) = holds["purgatory.hold.completed"].data.data_points
+        assert (dict(looks.attributes or {})["hold"], looks.value) == ("look", 1)
+        assert set(holds) == {
+            f"purgatory.hold.{name}"
+            for name in ("pending", "completed", "expired", "cancelled", "wait")
+        }
         (build,) = found.pop("purgatory.build").data.data_points
         assert build.attributes == build_labels()
         timers = {name: value(found.pop(name), "timer") for name in list(found) if "timer" in name}

@@ -29,7 +29,8 @@ from request_purgatory import (
     aio,
 )
 from request_purgatory.metrics._process_metrics import ProcessMetrics
-from request_purgatory.metrics.prometheus import PurgatoryCollector
+from request_purgatory.metrics.prometheus import LIMITS_MS, PurgatoryCollector
+from request_purgatory.testing import ManualPurgatory
 from tests.conftest import MakePurgatory
 from tests.support.children import in_child
 from tests.support.requests import Request, fail
@@ -46,6 +47,11 @@ NAMES = {
     "purgatory_purged_entries": "counter",
     "purgatory_callback_errors": "counter",
     "purgatory_wait_seconds": "histogram",
+    "purgatory_hold_pending": "gauge",
+    "purgatory_hold_completed": "counter",
+    "purgatory_hold_expired": "counter",
+    "purgatory_hold_cancelled": "counter",
+    "purgatory_hold_wait_seconds": "histogram",
     "purgatory_timer_pending": "gauge",
     "purgatory_timer_callback_errors": "counter",
     "purgatory_build": "info",
@@ -187,6 +193,25 @@ def used(name: str, late_ms: int, *, completed: int = 1) -> DelayedOperationPurg
     return purgatory
 
 
+def test_holds_are_exported_by_their_names(value: Value) -> None:
+    purgatories = [ManualPurgatory("named"), ManualPurgatory("named")]
+    for purgatory in purgatories:
+        purgatory.hold(["a"], until=lambda: 0, name="poll")
+        purgatory.hold(["a"], until=lambda: 0, timeout=0.25, name="poll")
+        purgatory.hold(["a"], until=lambda: 1, name="look")
+        purgatory.hold(["a"], until=lambda: 0)
+        purgatory.advance(1)
+    assert value("purgatory_hold_pending", "named", hold="poll") == 2
+    assert value("purgatory_hold_expired_total", "named", hold="poll") == 2
+    assert value("purgatory_hold_completed_total", "named", hold="look") == 2
+    buckets = [
+        value("purgatory_hold_wait_seconds_bucket", "named", hold="poll", le=limit)
+        for limit in ("0.224", "0.256", "+Inf")
+    ]
+    assert buckets == [0, 2, 2]
+    assert value("purgatory_hold_wait_seconds_sum", "named", hold="poll") == 0.5
+
+
 def test_purgatories_of_one_name_are_added_up(value: Value) -> None:
     purgatories = [used("shared", 30), used("shared", 20, completed=2)]
     assert value("purgatory_pending", "shared") == 2
@@ -282,7 +307,7 @@ def test_metrics_are_served_by_the_library(
         for sample in found["purgatory_wait_seconds"].samples
         if sample.name.endswith("_bucket") and sample.labels["purgatory"] == "served"
     ]
-    assert limits == [*(2**index / 1000 for index in range(31)), math.inf]
+    assert limits == [*(ms / 1000 for ms in LIMITS_MS), math.inf]
 
 
 def test_name_that_no_encoding_has_is_escaped(registry: CollectorRegistry) -> None:

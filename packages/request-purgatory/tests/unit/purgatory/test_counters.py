@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from request_purgatory import DelayedOperationPurgatory, ManualClock, PurgatoryMetrics
+from request_purgatory import (
+    DelayedOperationPurgatory,
+    InvalidArgumentError,
+    ManualClock,
+    PurgatoryMetrics,
+)
 from request_purgatory._native import states
 from request_purgatory.purgatory._counters import WAIT_BUCKETS, PurgatoryCounters
-from request_purgatory.purgatory._metric_table import Metric, TimerMetrics, add_up
+from request_purgatory.purgatory._metric_table import (
+    Metric,
+    TimerMetrics,
+    add_up,
+    bucket_index,
+    bucket_start_ms,
+)
 from tests.conftest import MakePurgatory
 from tests.support.requests import Request, fail
 from tests.support.thread_group import ThreadGroup
@@ -60,9 +75,12 @@ def test_reading_does_not_change_afterwards(purgatory: DelayedOperationPurgatory
 
 @pytest.mark.parametrize(
     ("waited_ms", "bucket"),
-    [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (1_023, 10), (1_024, 11), (10**12, WAIT_BUCKETS - 1)],
+    [
+        *((0, 0), (1, 1), (127, 127), (128, 128), (129, 128), (130, 129), (255, 191), (256, 192)),
+        *((1_000, 317), (2**31 - 1, WAIT_BUCKETS - 1), (10**12, WAIT_BUCKETS - 1)),
+    ],
 )
-def test_waits_are_counted_by_powers_of_two(
+def test_waits_are_counted_by_their_leading_bits(
     purgatory: DelayedOperationPurgatory, clock: ManualClock, waited_ms: int, bucket: int
 ) -> None:
     request = Request(10**13)
@@ -73,6 +91,41 @@ def test_waits_are_counted_by_powers_of_two(
     histogram = purgatory.metrics().wait_histogram_ms
     assert (histogram[bucket], sum(histogram)) == (1, 1)
     assert purgatory.metrics().total_wait_ms == waited_ms
+
+
+def test_wait_before_a_clock_went_back_is_none() -> None:
+    counters = PurgatoryCounters()
+    counters.count_ended(states.EXPIRED, -(2**40))
+    assert counters.snapshot(0).wait_histogram_ms[0] == 1
+
+
+@given(st.integers(0, 2**31 - 1))
+def test_middle_of_a_bucket_is_within_1_percent_of_each_wait(waited_ms: int) -> None:
+    counters = PurgatoryCounters()
+    counters.count_ended(states.COMPLETED, waited_ms)
+    reading = counters.snapshot(0)
+    assert reading.wait_histogram_ms[bucket_index(waited_ms)] == 1
+    assert bucket_start_ms(bucket_index(waited_ms)) <= waited_ms
+    assert waited_ms < bucket_start_ms(bucket_index(waited_ms) + 1)
+    for percent in (0, 50, 100):
+        assert reading.wait_percentile_ms(percent) == pytest.approx(waited_ms, rel=0.01)
+
+
+def test_percentiles_are_those_of_all_waits() -> None:
+    counters = PurgatoryCounters()
+    assert counters.snapshot(0).wait_percentile_ms(50) is None
+    for waited_ms in range(1, 1_001):
+        counters.count_ended(states.COMPLETED, 10 * waited_ms)
+    reading = counters.snapshot(0)
+    for percent in (0.1, 1, 25, 50, 90, 99, 99.9, 100):
+        exact = 10 * math.ceil(percent * 10)
+        assert reading.wait_percentile_ms(percent) == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("percent", [-1, 100.1, math.nan, "50", True])
+def test_percentage_is_checked(percent: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="percent must be a number from 0 to 100"):
+        PurgatoryCounters().snapshot(0).wait_percentile_ms(percent)
 
 
 def test_request_completed_at_once_is_in_the_first_bucket(
@@ -171,7 +224,7 @@ def test_longest_waits_share_the_last_bucket() -> None:
     counters = PurgatoryCounters()
     for waited_ms in (2**29, 2**30, 2**31, 2**40):
         counters.count_ended(states.EXPIRED, waited_ms)
-    assert counters.snapshot(0).wait_histogram_ms[-2:] == (1, 3)
+    assert counters.snapshot(0).wait_histogram_ms[-1] == 2
 
 
 def test_exports_have_times_in_seconds_and_all_else_as_it_is() -> None:
