@@ -230,7 +230,8 @@ def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -
         "trace": "Trace('trace', 3 requests, 2 events, 1 rejects)",
         "read": ["completed", "expired", "expired"],
     }
-    assert "of 3 rows: wheel replay = batch" in (tmp_path / "report/report.html").read_text()
+    page = (tmp_path / "report/report.html").read_text()
+    assert "In the replay “wheel” all 3 requests ended as computed." in page
 
 
 def _await_port(port: int) -> None:

@@ -114,6 +114,9 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
     hosts = replay.hosts().select("host", "completed", "expired").collect()
     assert sorted(map(tuple, hosts)) == [("<b>", 0, 1), ("api", 1, 1), ("web", 2, 0)]
     assert replay.outcomes().where("late_ms is not null").count() == 2
+    shown = replay._repr_html_()
+    assert shown.startswith("<p><b>legacy</b>: a replay</p><table>")
+    assert "<td>&lt;b&gt;</td><td>1</td><td>0</td><td>1</td><td>1</td>" in shown
     what_if = trace.what_if([500, 100, 25])
     assert [(row["timeout_ms"], row["expired"]) for row in what_if.rows] == [
         (25, 4),
@@ -129,7 +132,7 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
     with jobs(spark) as made:
         page = what_if._repr_html_()
     assert made == []
-    assert "<svg" in page
+    assert "<iframe srcdoc=" in page
     assert what_if.recommendation.timeout_ms is None
     assert "and at least 300 are needed to compare shares." in page
     assert "<td>100 ms (in use)</td><td>2</td><td>40.0 %</td>" in page
@@ -151,7 +154,7 @@ def test_report_is_a_folder_with_a_page(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my report"]
     page = report.page.read_text()
     assert "<h1>calls &lt;1&gt;</h1>" in page
-    assert "of 5 rows: wheel replay = batch" in page
+    assert "In the replay “wheel” all 5 requests ended as computed." in page
     shown = report._repr_html_()
     assert '<a href="my%20report/report.html" target="_blank">my report/report.html</a>' in shown
     assert "<td>expired</td><td>40.0 % (2)</td>" in shown

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
+from markupsafe import Markup
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis.aggregates import compare_replayed
+from purgatory_spark._notebook.html import html_table
 from purgatory_spark._outcomes.replay import HOSTS, ReplaySettings
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import OUTCOMES
+
+#: The hosts and the counts of each that Jupyter shows.
+_SHOWN_HOSTS = 10
+_SHOWN = ("requests", "completed", "expired", "peak_pending", "tries", "purges")
 
 
 class Replay:
     """A trace in real purgatories under virtual time, as lazy DataFrames.
 
-    Each action on one of them replays the trace, unless `cache` was called.
+    Each action on one of them replays the trace, unless `cache` was called. Jupyter shows the hosts
+    with the most requests, which is such an action.
 
     Attributes:
         settings: The design of the purgatory and its parameters.
@@ -77,6 +84,13 @@ class Replay:
     def unpersist(self) -> None:
         """Drop what `cache` keeps."""
         self.results.unpersist()
+
+    def _repr_html_(self) -> str:
+        top = self.hosts().orderBy(F.desc("requests"), "host").limit(_SHOWN_HOSTS)
+        rows = top.select("host", *_SHOWN).toArrow().to_pylist()
+        headings = ("host", *(name.replace("_", " ") for name in _SHOWN))
+        cells = [[row["host"], *(f"{row[name]:,}" for name in _SHOWN)] for row in rows]
+        return Markup("<p><b>{}</b>: a replay</p>{}").format(self.name, html_table(headings, cells))
 
     def __repr__(self) -> str:
         return f"Replay({self.name!r}; use outcomes(), hosts() or compare())"

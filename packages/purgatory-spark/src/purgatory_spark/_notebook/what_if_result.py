@@ -15,10 +15,14 @@ from purgatory_spark._analysis.charts import what_if_curve
 from purgatory_spark._analysis.cut_off import censoring_of
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.small_tables import WhatIfRow
-from purgatory_spark._analysis.units import format_bytes, format_ms, format_share
+from purgatory_spark._analysis.units import (
+    common_unit,
+    format_bytes,
+    format_in,
+    format_ms,
+    format_share,
+)
 from purgatory_spark._notebook.html import html_table
-
-_HEADINGS = ("timeout", "expired", "share", "mean wait", "peak pending", "peak memory")
 
 
 class WhatIf:
@@ -66,18 +70,21 @@ class WhatIf:
             return "<p>The trace has no requests.</p>"
         chosen = self.recommendation
         chart = chart_frame(what_if_curve(self.rows, self.timeouts_in_use, chosen.timeout_ms))
-        table = html_table(_HEADINGS, [self._cells(row) for row in self.rows])
+        unit, unit_ms = common_unit(row["mean_waited_ms"] for row in self.rows)
+        waits = f"mean wait ({unit})"
+        headings = ("timeout", "expired", "share", waits, "peak pending", "peak memory")
+        table = html_table(headings, [self._cells(row, unit_ms) for row in self.rows])
         return Markup("<p><b>{}</b> {}</p>{}{}").format(
             chosen.reason, " ".join(chosen.details), chart, table
         )
 
-    def _cells(self, row: WhatIfRow) -> list[str]:
+    def _cells(self, row: WhatIfRow, unit_ms: float) -> list[str]:
         in_use = " (in use)" if row["timeout_ms"] in self.timeouts_in_use else ""
         return [
             format_ms(row["timeout_ms"]) + in_use,
             f"{row['expired']:,}",
             format_share(row["expired_share"]),
-            format_ms(row["mean_waited_ms"]),
+            format_in(row["mean_waited_ms"], unit_ms),
             f"{row['peak_pending']:,}",
             format_bytes(row["peak_bytes"]),
         ]
