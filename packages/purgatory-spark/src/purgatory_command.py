@@ -1,8 +1,7 @@
 """The command `purgatory`: which commands there are, and where they are.
 
-A command's module is imported when the command is called. This module is beside the package
-`purgatory_spark`, whose import takes 0.6 s of CPU time, half of them for Spark and Arrow: `--help`
-takes 0.2 s without it.
+A command's module is imported when the command is called: `--help` takes 0.2 s without Spark and
+Arrow, and `quick` needs no Spark. This module is beside the package `purgatory_spark`.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def quick(
     imports: LocalImportOptions,
     output: OutputOptions,
 ) -> ExitCode:
-    """Say which timeout to choose, without Java and Spark: for a trace that fits this machine.
+    """Say which timeout to choose, without Java and Spark.
 
-    The rows are mapped, checked and computed as by the other commands. There is no replay and no
-    report.
+    The trace has to fit this machine. Its rows are mapped, checked and computed as by the other
+    commands. There is no replay and no report.
 
     Args:
         source: A trace folder; or a file or a folder of files, in CSV, JSON lines (both also .gz,

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,7 @@ def answer(
     with ThreadPoolExecutor() as threads:
         of_shards = list(threads.map(lambda shard: shard.what_if(timeouts_ms), shards))
     tables = [table for tables in of_shards for table in tables]
-    rows = _added_up(pa.concat_tables(tables), bytes_per_pending_operation(keys_per_request))
+    rows = _added_up(pa.concat_tables(tables), _bytes_per_operation(keys_per_request))
     in_use = sorted(set(in_use))
     is_late = (satisfied_us != NEVER) & (satisfied_us > deadline_us)
     recommendation = recommend(
@@ -155,6 +156,11 @@ def answer(
     )
     expired = int((satisfied_us > deadline_us).sum())
     return TraceAnswer(len(arrived_us), expired, in_use, rows, recommendation)
+
+
+@cache
+def _bytes_per_operation(keys: int) -> float:
+    return bytes_per_pending_operation(keys)
 
 
 def _answer_times(arrived_us: Ints, timeout_us: Ints, satisfied_us: Ints) -> AnswerTimes:
