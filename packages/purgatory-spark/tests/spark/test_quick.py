@@ -135,6 +135,7 @@ def test_rejected_rows_are_counted(purgatory: Purgatory, tmp_path: Path) -> None
         (("torn.parquet", *MAPPING), "torn.parquet: can't be read as Parquet"),
         (("none.csv", *MAPPING), "none.csv: no such file or folder"),
         (("empty.csv", *MAPPING), "the trace has no requests; rejected: 1 unparsable at"),
+        (("bare.csv", *MAPPING), "bare.csv: the trace has no requests\n"),
     ],
 )
 def test_what_can_not_be_read_is_named(
@@ -144,6 +145,7 @@ def test_what_can_not_be_read_is_named(
     (tmp_path / "calls.orc").write_bytes(b"ORC")
     (tmp_path / "calls.jsonl").write_text('{"at": 1}\n')
     (tmp_path / "empty.csv").write_text("at,took,pod\nx,1,p\n")
+    (tmp_path / "bare.csv").write_text("at,took,pod\n")
     torn = gzip.compress(b"at,took,pod\n" + bytes(range(256)) * 999)
     (tmp_path / "torn.csv.gz").write_bytes(torn[: len(torn) // 2])
     (tmp_path / "torn.parquet").write_bytes(b"PAR1")

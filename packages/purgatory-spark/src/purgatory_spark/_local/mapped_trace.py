@@ -125,7 +125,7 @@ def _are_distinct(rows: pa.Table) -> bool:
 
 def _numbers_in_order(rows: pa.Table) -> pa.Array:
     """Return ids, the numbers of the requests of each host in order of arrival."""
-    hosts = one_chunk(rows.column("host"))
+    hosts = one_chunk(rows.column("host")).dictionary_encode()
     host: Ints = hosts.indices.to_numpy().astype(np.int64)
     arrived_us: Ints = rows.column("arrived_at").to_numpy()
     ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
