@@ -17,7 +17,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import venv
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,7 +141,8 @@ def try_installation(files: list[Path], folder: Path, version: str) -> None:
     # The dependencies of this environment, without its `.pth` files, which name the checkout.
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     own = Path(run(python, "-c", where, folder=folder).strip())
-    (own / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    installed = [path for path in sys.path if path.endswith("-packages")]
+    (own / "dependencies.pth").write_text("\n".join(installed))
     run(python, "-c", _TRIAL, version, folder=folder)
     for command in ("purgatory", "purgatory-broker"):
         printed = run(scripts / command, "--version", folder=folder)

@@ -36,7 +36,8 @@ def checkout(tmp_path: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     author = ("-c", "user.name=t", "-c", "user.email=t@localhost")
-    run("git", *author, "commit", "-q", "--allow-empty", "-am", "as it is", folder=folder)
+    run("git", "add", "--all", folder=folder)
+    run("git", *author, "commit", "-q", "--allow-empty", "-m", "as it is", folder=folder)
     return folder
 
 

@@ -320,7 +320,7 @@ class ClusterSettings:
 
     @property
     def super_user_names(self) -> frozenset[str]:
-        """The principals of `super_users`, each of the form TYPE:NAME."""
+        """The principals of `super_users`, each with type, colon and name."""
         return frozenset(map("".join, self._super_users()))
 
     def node_listeners(self) -> list[tuple[Listener, ...]]:

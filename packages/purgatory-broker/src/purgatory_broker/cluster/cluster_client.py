@@ -99,7 +99,7 @@ class ClusterClient(ABC):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        """Addresses of all nodes with commas between, for `bootstrap_servers` of clients."""
         return self._bootstrap_servers
 
     @abstractmethod

@@ -82,7 +82,7 @@ class Interception:
 
     @property
     def errors(self) -> list[BaseException]:
-        """What the function has raised, which then counts as seen: it is not raised again.
+        """What the function has raised, which then counts as seen and is not raised again.
 
         A request whose function fails gets UNKNOWN_SERVER_ERROR.
         """

@@ -97,7 +97,7 @@ class Workload:
 
     @property
     def expected_expired_share(self) -> float:
-        """Expected share of requests that expire: the probability of a service time > timeout."""
+        """Expected share of requests that expire, whose service time is longer than the timeout."""
         if self.timeout_ms == 0:
             return 1.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma
@@ -105,7 +105,7 @@ class Workload:
 
     @property
     def expected_wait_ms(self) -> float:
-        """Expected wait of a request: the mean of min(service time, timeout), in ms."""
+        """Expected wait of a request in ms, as the mean of min(service time, timeout)."""
         if self.timeout_ms == 0:
             return 0.0
         z = (math.log(self.timeout_ms) - math.log(self.median_ms)) / self.sigma

@@ -77,7 +77,7 @@ class CommandGroup:
         self.nodes = parts.nodes
         self.waits = parts.waits
         self._parts = parts
-        #: The event loop while the cluster runs: not before its block, nor from its end on.
+        #: The event loop while the cluster runs, from the begin of its block to its end.
         self.loop: asyncio.AbstractEventLoop | None = None
         self._fence_timers: dict[int, asyncio.TimerHandle] = {}
         #: From `start_schema_registry` on.

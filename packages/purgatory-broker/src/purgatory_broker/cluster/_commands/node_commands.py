@@ -24,7 +24,7 @@ class NodeCommands(CommandGroup):
     @property
     @command_of_any_thread
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, "host:port,host:port", for clients' `bootstrap_servers`."""
+        """Addresses of all nodes with commas between, for `bootstrap_servers` of clients."""
         return self._addresses_of(self.nodes[0].server.listeners[0].name)
 
     def _addresses_of(self, listener: str) -> str:
