@@ -15,6 +15,7 @@ interpreted. Environment variables:
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from pathlib import Path
 from typing import Any
@@ -222,7 +223,11 @@ def main() -> None:
         known = ", ".join(filter(None, BUILDS))
         sys.exit(f"REQUEST_PURGATORY_BUILD must be one of {known}, got {BUILD!r}")
     modules: list[Extension] = []
-    if BUILD != "interpreted":
+    interpreter = platform.python_implementation()
+    if BUILD not in ("", "interpreted") and interpreter != "CPython":
+        # The C headers look into CPython's objects.
+        sys.exit(f"REQUEST_PURGATORY_BUILD={BUILD} needs CPython, this is {interpreter}")
+    if BUILD != "interpreted" and interpreter == "CPython":
         try:
             modules = extensions()
         except Exception as error:
