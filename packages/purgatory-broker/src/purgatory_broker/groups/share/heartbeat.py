@@ -113,10 +113,15 @@ class ShareHeartbeatHandler:
             )
         return group
 
+    def create_group(self, group_id: str) -> None:
+        """Create a share group, unless there is a group of that id."""
+        groups = self.shards.shard_of(group_id).groups
+        if group_id not in groups:
+            groups[group_id] = ShareGroup(group_id)
+
     def _change(self, group_id: str, *, creates: bool) -> Change:
-        shard = self.shards.shard_of(group_id)
-        if creates and group_id not in shard.groups:
-            shard.groups[group_id] = ShareGroup(group_id)
+        if creates:
+            self.create_group(group_id)
         return self._begin(self.present_group(group_id))
 
     def _begin(self, group: ShareGroup) -> Change:

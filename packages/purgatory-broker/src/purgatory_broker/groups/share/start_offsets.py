@@ -62,7 +62,8 @@ class StartOffsets:
         self.states.read(group_id, asked, done)
 
     def alter(self, group_id: str, given: NewOffsets, reply: OffsetsReply) -> None:
-        """Set where an empty group begins with partitions."""
+        """Set where an empty group begins with partitions; there may be none yet."""
+        self.members.create_group(group_id)
         group = self._require_empty(group_id)
         topics: dict[str, dict[int, ShareOffset]] = {name: {} for name in given}
         starts: dict[TopicIdPartition, int] = {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.broker.parity.case import Case
+from tests.broker.parity.case_harness import CaseHarness
 from tests.broker.parity.fingerprint import Fingerprints
 from tests.broker.sharing.parity import (
     group_cases,
@@ -19,13 +21,13 @@ from tests.broker.sharing.parity import (
 _FOLDER = Path(__file__).parent
 
 
-def _cases(*modules: Any) -> dict[str, Case]:
-    return {look.__name__: Case(look.__name__, look) for each in modules for look in each.CASES}
+def _cases(*groups: tuple[Callable[[CaseHarness], Any], ...]) -> dict[str, Case]:
+    return {look.__name__: Case(look.__name__, look) for group in groups for look in group}
 
 
-#: Those of Kafka 4.1, and those of what Kafka 4.2 adds.
-CASES = _cases(group_cases, session_cases, state_cases)
-NEXT_CASES = _cases(renewal_cases)
+#: Those of Kafka 4.1, and those of what Kafka 4.2 adds or mends.
+CASES = _cases(group_cases.CASES, session_cases.CASES, state_cases.CASES)
+NEXT_CASES = _cases(renewal_cases.NEXT_CASES, group_cases.NEXT_CASES)
 #: What every record depends on beside its case.
 EVERY_CASE = (
     ("tests.broker.parity.case", "Case"),

@@ -141,7 +141,7 @@ def share_exact_number_of_records(harness: CaseHarness) -> Any:
     }
 
 
-CASES = (
+NEXT_CASES = (
     share_renewed_by_acknowledgement,
     share_renewed_by_fetch,
     share_renewal_must_be_announced,

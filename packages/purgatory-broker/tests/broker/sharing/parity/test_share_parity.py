@@ -21,7 +21,6 @@ _KEPT, _NEXT = load_records()
 #: The cases in which this broker differs deliberately, and why.
 _DIFFERENCES = {
     "share_fetch_of_unknown_topic": "4.1.1 has UNKNOWN_SERVER_ERROR for UNKNOWN_TOPIC_ID",
-    "share_group_offsets_altered": "4.1.1 answers without a result, and alters nothing",
 }
 
 
