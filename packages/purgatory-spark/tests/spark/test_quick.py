@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import purgatory_spark
+from purgatory_spark._local.quick_trace import QuickTrace
+from purgatory_spark._traces.import_settings import ImportSettings
 from tests.spark.command import Purgatory, command_runner
 from tests.spark.trace_folders import write_lines
 
@@ -152,3 +155,17 @@ def test_what_can_not_be_read_is_named(
     ran = purgatory("quick", tmp_path / arguments[0], *arguments[1:])
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
+
+
+def test_one_of_equal_requests_counts_in_any_order(tmp_path: Path) -> None:
+    rows = [f"a,{1_700_000_000_000},{took},p{key}" for took, key in ((5, 1), (5, 2), (7, 3))]
+    mapping = {"request_id": "id", "arrived_at": "at", "service_ms": "took", "watch_keys": "key"}
+    settings = ImportSettings(columns=mapping, time_unit="ms")
+    kept = []
+    for order in permutations(rows):
+        source = write_lines(tmp_path / "calls.csv", ["id,at,took,key", *order])
+        trace = QuickTrace(str(source), settings)
+        assert trace.rejected == {"repeated request": 2}
+        assert trace.mapped is not None
+        kept += trace.mapped.requests.column("watch_keys").to_pylist()
+    assert kept == [kept[0]] * 6

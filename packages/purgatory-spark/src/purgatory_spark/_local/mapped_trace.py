@@ -20,7 +20,7 @@ from purgatory_spark._rows.mapped_columns import (
     rejections,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.repeats import REPEATED, repeated_in_table
+from purgatory_spark._rows.repeats import REPEATED, repeated_in_table, tie_numbers
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
@@ -99,9 +99,15 @@ def _repeated(rows: pa.Table) -> tuple[Bools, Bools]:
     ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
 
     def ties_of(at: Ints) -> Words:
-        # Those that are equal in all else are in order of their ends, and of their rows.
+        # Those that are equal as requests are in order of their ends, and of their rows.
+        taken = rows.take(pa.array(at))
+        tied = pa.table({n: _plain(one_chunk(taken.column(n))) for n in taken.schema.names})
+        if "watch_keys" not in tied.schema.names:
+            no_keys = pa.array([[]] * len(at), pa.list_(pa.string()))
+            tied = tied.append_column("watch_keys", no_keys)
         ranks = np.empty(len(at), dtype=np.uint64)
-        ranks[np.lexsort((at, ended[at]))] = np.arange(len(at), dtype=np.uint64)
+        in_order = np.lexsort((at, ended[at], tie_numbers(tied)))
+        ranks[in_order] = np.arange(len(at), dtype=np.uint64)
         return ranks
 
     hosts, ids = rows.column("host"), rows.column("request_id")
