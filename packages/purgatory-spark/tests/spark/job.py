@@ -73,7 +73,13 @@ def quick_spark(folder: Path, settings: Mapping[str, str] | None = None) -> dict
 class Job:
     """A process group whose output is read line by line, killed at the time limit."""
 
-    def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        log: Path,
+        environment: dict[str, str],
+        limit: float = TIME_LIMIT,
+    ) -> None:
         self.log = log
         self._read: list[str] = []
         with log.open("wb") as errors:
@@ -86,7 +92,7 @@ class Job:
                 env=environment,
                 cwd=log.parent,
             )
-        self._limit = threading.Timer(TIME_LIMIT, self.kill)
+        self._limit = threading.Timer(limit, self.kill)
         self._limit.start()
 
     def wait_for_line(self, prefix: str, containing: str = "") -> str:
@@ -101,7 +107,7 @@ class Job:
 
     def wait(self) -> tuple[int, str]:
         """Wait for the end; return the exit code and the rest of the output."""
-        output, _ = self.process.communicate(timeout=TIME_LIMIT)
+        output, _ = self.process.communicate()  # The job is killed at its limit.
         self._limit.cancel()
         self._read.append(output)
         return self.process.returncode, output
@@ -179,9 +185,11 @@ def _both_ends(text: str, length: int = 3000) -> str:
 
 
 @contextmanager
-def job(arguments: list[str], log: Path, **environment: str) -> Iterator[Job]:
-    """Start a job in the folder of its log; kill it at the end of the block."""
-    running = Job(arguments, log, clean_environment(**environment))
+def job(
+    arguments: list[str], log: Path, *, limit: float = TIME_LIMIT, **environment: str
+) -> Iterator[Job]:
+    """Start a job in the folder of its log; kill it at the end of the block, or after `limit` s."""
+    running = Job(arguments, log, clean_environment(**environment), limit)
     try:
         yield running
     finally:
