@@ -34,6 +34,18 @@ _BY_TYPE: Mapping[Any, Parameter] = {
     Path: Parameter(converter=local_path, metavar="PATH"),
     Path | None: Parameter(converter=local_path, metavar="PATH"),
 }
+
+
+class _Converted:
+    """In an annotation: keeps pydantic from checking what a converter has made of the text.
+
+    cyclopts has it check values wherever a program has imported it, by the annotation's type.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> dict[str, str]:
+        return {"type": "any"}
+
+
 #: Whole numbers from here on are shown with commas between thousands; ports are below.
 _THOUSANDS_FROM = 100_000
 
@@ -136,6 +148,9 @@ def with_settings_options(function: F) -> F:
             )
         return function(*arguments, **options)
 
+    parameters = [
+        each.replace(annotation=Annotated[each.annotation, _Converted()]) for each in parameters
+    ]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return command  # type: ignore[return-value]

@@ -80,3 +80,16 @@ def test_help_is_the_docstrings() -> None:
     extras = Parameter.combine(*size.annotation.__metadata__)
     assert extras.help == "How many, unless `--fast`."
     assert extras.show_default(size.default) == "1,000,000"
+
+
+def test_option_is_what_its_converter_makes_where_a_program_has_pydantic() -> None:
+    pytest.importorskip("pydantic", reason="the check is pydantic's")
+
+    def command(*, user: Any) -> Any:
+        return user
+
+    pairs = Parameter(converter=lambda _type, tokens: {each.value: "" for each in tokens})
+    command.__annotations__ = {"user": Annotated[list[str], pairs]}
+    app = App(result_action="return_value")
+    app.default(with_settings_options(command))
+    assert app(["--user", "a"], exit_on_error=False, print_error=False) == {"a": ""}
