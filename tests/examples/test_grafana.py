@@ -63,8 +63,9 @@ def test_dashboard_shows_every_metric_of_purgatories_and_timers() -> None:
     names = exported(PurgatoryCollector())
     shown = {name for name in named(expressions()) if not name.startswith("purgatory_stream_")}
     assert shown - names == set()
-    # The sum and the count of waits are for means.
-    assert names - shown == {"purgatory_wait_seconds_sum", "purgatory_wait_seconds_count"}
+    # The sums and the counts of waits are for means.
+    waits = ("purgatory_wait_seconds", "purgatory_hold_wait_seconds")
+    assert names - shown == {f"{name}_{kind}" for name in waits for kind in ("sum", "count")}
 
 
 def test_variables_and_alerts_name_metrics_that_exist() -> None:

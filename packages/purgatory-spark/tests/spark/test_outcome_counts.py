@@ -84,7 +84,7 @@ def test_quantiles_are_those_of_the_rows(spark: SparkSession) -> None:
                 assert is_near(row[name], exact(measured[at].tolist(), share), 0.0024)
     assert found["all", ""]["uncut_p99_ms"] is None
 
-    over_time = timeline(counts, bins).collect()
+    over_time = timeline(counts, outcomes, bins).collect()
     assert sum(row["arrived"] for row in over_time) == count
     for number, row in enumerate(over_time):
         at = arrived // _BIN_US == number
