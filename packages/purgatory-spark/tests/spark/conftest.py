@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
-import pyarrow.csv as pa_csv
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from purgatory_spark._spark.session import apply_stream_settings
 from tests.spark.spark_session import CODE_GENERATION, small_session
 
-# Arrow's CSV reader keeps a pipe for signals open from the first use on.
-pa_csv.read_csv(io.BytesIO(b"a\n1\n"))
+# Else Arrow's CSV reader keeps a pipe open from its first use on in which SIGINT is handled.
+pa.enable_signal_handlers(False)
 
 
 @pytest.fixture(scope="session")
