@@ -96,7 +96,7 @@ def _cases(*names: str) -> list[object]:
                     side,
                     params,
                     id=f"{name}-{case.label}-{side}",
-                    marks=[pytest.mark.slow] if _is_slow(side, params) else [],
+                    marks=[pytest.mark.slow] if _is_slow(name, side, params) else [],
                 )
                 for side in asked.SIDES
                 if side not in (*_IN_JAVA, *_IN_ITS_PROCESS)
@@ -105,9 +105,10 @@ def _cases(*names: str) -> list[object]:
     return found
 
 
-def _is_slow(side: str, params: Mapping[str, Parameter]) -> bool:
-    """Return True for peers, and for the additional cases of a question on Spark."""
-    return side != peers.OURS or params.get("source") == "made" or "watched" in params
+def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
+    """Return True for peers, and for all but two cases of the questions on Spark."""
+    is_additional = name == "stream" or params.get("source") == "made" or "watched" in params
+    return side != peers.OURS or is_additional
 
 
 def _process_state() -> dict[str, object]:

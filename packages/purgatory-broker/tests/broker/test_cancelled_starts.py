@@ -40,6 +40,7 @@ async def answer(address: tuple[str, int]) -> bytes:
     return header[4:]
 
 
+@pytest.mark.slow
 def test_cancelled_start_leaves_no_socket_with_the_loop() -> None:
     async def start() -> None:
         async with AsyncCluster(ClusterSettings(nodes=2)):

@@ -41,7 +41,10 @@ _TESTS = """
 """
 
 
-@pytest.mark.parametrize(("subprocess", "kind"), [("false", "Cluster"), ("true", "ClusterProcess")])
+@pytest.mark.parametrize(
+    ("subprocess", "kind"),
+    [("false", "Cluster"), pytest.param("true", "ClusterProcess", marks=pytest.mark.slow)],
+)
 def test_fixtures_provide_clusters_and_topics(
     pytester: pytest.Pytester, subprocess: str, kind: str
 ) -> None:
@@ -50,6 +53,7 @@ def test_fixtures_provide_clusters_and_topics(
     pytester.runpytest_subprocess(*_WITHOUT).assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_fixture_provides_a_schema_registry(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -119,6 +123,7 @@ def test_reused_cluster_is_empty_for_each_test(
     pytester.runpytest_subprocess(*_WITHOUT, *_ERRORS).assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_reused_cluster_has_the_settings_of_the_conftest(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

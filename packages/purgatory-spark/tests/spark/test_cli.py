@@ -138,6 +138,7 @@ def test_run_replays_the_designs_that_are_named(purgatory: Purgatory, tmp_path: 
     assert [path.name for path in (out / "replays" / "trace").iterdir()] == ["wheel"]
 
 
+@pytest.mark.slow
 def test_differing_outcomes_have_their_own_exit_code(purgatory: Purgatory, tmp_path: Path) -> None:
     one, other, replayed = tmp_path / "one", tmp_path / "other", tmp_path / "replayed"
     waiting = [TraceRequest(name, 0, 3, [name], "count", 1.0, "all") for name in ("a", "b", "c")]

@@ -235,6 +235,7 @@ def plan(folder: Path, **options: Any) -> StreamPlan:
     )
 
 
+@pytest.mark.slow
 def test_invalid_lines_are_reported_unchanged(streaming: SparkSession, tmp_path: Path) -> None:
     chosen = plan(tmp_path, format="json", drain=True)
     condition = {

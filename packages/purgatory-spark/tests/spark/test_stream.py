@@ -279,6 +279,7 @@ def test_drain_that_ends_too_little_is_an_error(
     assert len(written_outcomes(tmp_path)) == 100
 
 
+@pytest.mark.slow
 def test_late_and_unusable_rows_are_written_with_their_reasons(
     streaming: SparkSession, tmp_path: Path
 ) -> None:
@@ -365,6 +366,7 @@ def test_route_by_key_agrees_and_rejects_requests_with_several_keys(
     assert [row["reason"] for row in late] == ["not exactly one watch key (route by key)"]
 
 
+@pytest.mark.slow
 def test_request_of_a_quiet_stream_expires(streaming: SparkSession, tmp_path: Path) -> None:
     now = datetime.now(UTC)
     request = TraceRequest("alone", microseconds(now), 500, ["never"], "count", 1.0, "all")

@@ -95,6 +95,7 @@ def test_nothing_runs_before_a_result_is_asked_for(spark: SparkSession, calls: D
     ]
 
 
+@pytest.mark.slow
 def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFrame) -> None:
     before = cached_tables(spark)
     trace = trace_of(calls).cache()

@@ -179,6 +179,7 @@ def test_served_cluster_serves_metrics_a_registry_and_a_live_page(
     assert (process.returncode, printed) == (ExitCode.TERMINATED, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "other"), [("--port", "--control"), ("--control", "--port")])
 def test_taken_port_names_the_options_that_choose_another(option: str, other: str) -> None:
     """The default ports are those of a Kafka that may run on the same machine."""
@@ -196,6 +197,7 @@ def test_taken_port_names_the_options_that_choose_another(option: str, other: st
     assert ran.stderr.endswith("; --port and --control choose others, 0 free ones\n")
 
 
+@pytest.mark.slow
 def test_page_at_a_taken_port_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -279,6 +281,7 @@ def test_invalid_command_line_is_refused(
     assert re.search(message, " ".join(capsys.readouterr().err.split()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("package", "options", "needed"),
     [
@@ -440,6 +443,7 @@ def test_invalid_options_of_listeners_are_refused(
     assert "hush" not in printed.out + printed.err
 
 
+@pytest.mark.slow
 def test_address_that_other_machines_reach_is_warned_of() -> None:
     ran = subprocess.run(
         [*SERVE, "--nodes", "2", "--host", "192.0.2.1"],

@@ -81,6 +81,7 @@ def log_in(address: str, user: str, password: str) -> ErrorCode:
         client.close()
 
 
+@pytest.mark.slow
 def test_credentials_survive_sigkill(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "data_dir": tmp_path,

@@ -115,6 +115,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_path: Path) -> None:
     bad = [row for rows in BAD.values() for row in rows]
     source = write_lines(tmp_path / "mixed.csv", [HEADER, *bad, "2023-11-16 18:17:03,1,2"])
