@@ -377,7 +377,7 @@ class PurgatoryCore(OperationHost):
             if len(self._labels) >= MAX_NAMES:
                 name = OTHERS
             label = self._labels.setdefault(name, PurgatoryCounters(name))
-        operation.set_label(label)
+        operation._set_label(label)
         try:
             self.try_complete_else_watch(operation, keys)
         except BaseException:

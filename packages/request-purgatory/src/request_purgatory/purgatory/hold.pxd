@@ -43,7 +43,7 @@ cdef class HoldOperation(FutureOperation):
 
     cdef _timeout_error(self)
 
-    cpdef set_label(self, PurgatoryCounters label)
+    cpdef _set_label(self, PurgatoryCounters label)
 
     @cython.locals(waited_ms=longlong, purgatory=OperationHost)
     cdef _count_end(self)

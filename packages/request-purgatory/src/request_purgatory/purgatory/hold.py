@@ -231,7 +231,7 @@ class HoldOperation(FutureOperation):
         # The counters of all holds of its name.
         self._label: PurgatoryCounters | None = None
 
-    def set_label(self, label: PurgatoryCounters) -> None:
+    def _set_label(self, label: PurgatoryCounters) -> None:
         """Have a name, and be counted by it from now on."""
         self._label = label
         label.count_entered()
