@@ -192,11 +192,12 @@ def _offsets(client: RawClient, group: str, topics: Any) -> Any:
     ).groups[0]
     return {
         "error": answer.error_code,
-        "topics": [
+        # Kafka keeps topics in a hash map: their names decide the order.
+        "topics": sorted(
             [each.partition_index, each.start_offset, each.error_code]
             for topic in answer.topics
             for each in topic.partitions
-        ],
+        ),
     }
 
 
