@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from purgatory_spark._spark.files import (
     RAW,
     SOURCE,
     SUFFIXES,
+    URI,
     file_format,
     quote_column,
     require_columns,
@@ -38,7 +38,6 @@ from purgatory_spark._spark.schemas import text_schema
 #: The formats that can be named before a colon; `table` is a table of the session's catalog.
 SOURCE_FORMATS = ("csv", "json", "parquet", "orc", "avro", "delta", "iceberg", "table")
 
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 # PySpark converts the errors that it knows; a class that is missing is none of them.
 _SPARK_ERRORS = (PySparkException, Py4JJavaError)
 _MISSING_SOURCE = (
@@ -76,7 +75,7 @@ class TableSource:
                 raise TraceFormatError(f"{location}: no such file or folder")
             return source
         name = str(text)
-        if isinstance(text, str) and _URI.match(name):
+        if isinstance(text, str) and URI.match(name):
             found = file_format(name.rstrip("/"))
             if found is None:
                 raise TraceFormatError(
@@ -101,7 +100,7 @@ class TableSource:
         is_name = self.format == "table" or (
             self.format == "iceberg" and not self.location.startswith((".", "/"))
         )
-        return None if is_name or _URI.match(self.location) else Path(self.location)
+        return None if is_name or URI.match(self.location) else Path(self.location)
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from purgatory_spark._local.json_lines import JsonLines
 from purgatory_spark._spark.csv_files import csv_header, damage_named, has_quoted_newline
 from purgatory_spark._spark.files import (
     OPENERS,
+    URI,
     file_format,
     require_columns,
     trace_files,
@@ -47,6 +48,10 @@ class TableFiles:
         self._log = None if log_format is None else compiled(log_format)
         kind, colon, location = source.partition(":")
         path = Path(location if colon and kind in _FORMATS else source)
+        if kind == "table" or URI.match(str(path)):
+            raise NeedsSparkError(
+                f"{source}: without Spark, tables are files of this machine; use `purgatory run`"
+            )
         if self._log is not None:
             self.names = self._log[1]
             require_columns("the log format", self.names, self._required, "format")

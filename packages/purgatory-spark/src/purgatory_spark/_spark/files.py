@@ -29,6 +29,8 @@ CORRUPT = "_purgatory_corrupt"
 JSON_ZONE = {"timeZone": "UTC"}
 #: Options of Spark's JSON writers, whose default format drops microseconds.
 JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
+#: What a URI begins with; in one that became a path, two slashes are one.
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_SUFFIX = ".parquet"
 _JSON_SUFFIXES = tuple(
