@@ -48,7 +48,7 @@ _PREFIX = struct.Struct(">qiib")
 _PRODUCER = struct.Struct(">qhi")
 _MAGIC_POSITION, _CRC_POSITION, _ATTRIBUTES_POSITION = 16, 17, 21
 _MAX_TIMESTAMP_POSITION, _PRODUCER_POSITION = 35, 43
-_LENGTH_BYTES = 12
+LENGTH_BYTES = 12
 #: The least length of a batch of any format: `LegacyRecord.RECORD_OVERHEAD_V0` in Kafka.
 _MIN_LENGTH = 14
 
@@ -72,7 +72,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.length + _LENGTH_BYTES
+        return self.length + LENGTH_BYTES
 
     @property
     def last_offset(self) -> int:
@@ -140,7 +140,7 @@ def new_batch(
 
     `producer` is the producer's id and epoch, and the sequence number of the first record.
     """
-    length = HEADER_BYTES - _LENGTH_BYTES + len(records)
+    length = HEADER_BYTES - LENGTH_BYTES + len(records)
     times = timestamp_ms, timestamp_ms
     batch = bytearray(
         _HEADER.pack(0, length, 0, MAGIC, 0, attributes, count - 1, *times, *producer, count)
@@ -153,7 +153,7 @@ def new_batch(
 
 def rebuilt_batch(header: BatchHeader, records: Buffer) -> bytes:
     """Return a batch with a header and other records, with their length and checksum."""
-    length = HEADER_BYTES - _LENGTH_BYTES + len(records)
+    length = HEADER_BYTES - LENGTH_BYTES + len(records)
     batch = bytearray(_HEADER.pack(*header._replace(length=length)))
     batch += records
     crc = crc32c(memoryview(batch)[_ATTRIBUTES_POSITION:])
@@ -184,8 +184,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """
     remaining = len(buffer) - position
     if remaining >= HEADER_BYTES:
-        header = BatchHeader._make(_HEADER.unpack_from(buffer, position))
-        if header.magic == MAGIC and header.length >= HEADER_BYTES - _LENGTH_BYTES:
+        # As `BatchHeader._make`, without its calls: each append reads a header.
+        header = tuple.__new__(BatchHeader, _HEADER.unpack_from(buffer, position))
+        if header.magic == MAGIC and header.length >= HEADER_BYTES - LENGTH_BYTES:
             return header
     if remaining < _PREFIX.size:
         raise RecordError(
@@ -202,7 +203,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise BatchFormatError(
             ErrorCode.INVALID_RECORD, f"batches must have magic {MAGIC}, got {magic} at {position}"
         )
-    size = min(remaining, length + _LENGTH_BYTES)
+    size = min(remaining, length + LENGTH_BYTES)
     raise RecordError(
         ErrorCode.CORRUPT_MESSAGE,
         f"a batch has at least {HEADER_BYTES} bytes, got {size} at {position}",
@@ -220,11 +221,11 @@ def split_batches(
         if torn_tail and (
             remaining < _PREFIX.size
             or remaining
-            < _LENGTH_BYTES + int.from_bytes(view[position + 8 : position + 12], signed=True)
+            < LENGTH_BYTES + int.from_bytes(view[position + 8 : position + 12], signed=True)
         ):
             return
         header = read_header(view, position)
-        size = header.length + _LENGTH_BYTES
+        size = header.length + LENGTH_BYTES
         if size > remaining:
             raise RecordError(
                 ErrorCode.CORRUPT_MESSAGE,

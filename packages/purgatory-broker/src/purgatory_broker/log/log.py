@@ -124,11 +124,12 @@ class PartitionLog(CompactableLog):
         batch of the broker's own, exempt from the checks of clients' batches. The first batch of a
         transaction needs the `guard` of its verification.
         """
-        self._require_open()
-        header, batch, max_timestamp = validate_batch(
-            records, self.settings, now_ms, internal=internal
-        )
-        if header.has_producer:
+        if self._closed:
+            self._require_open()
+        settings = self.settings
+        header, batch, max_timestamp = validate_batch(records, settings, now_ms, internal=internal)
+        has_producer = header.producer_id > UNSET
+        if has_producer:
             first = None if internal else self._producers.find_duplicate(header)
             if first is not None:
                 return AppendInfo(
@@ -143,10 +144,10 @@ class PartitionLog(CompactableLog):
         entry = BatchEntry(base_offset, next_offset, len(data), max_timestamp, hidden)
         self._write(data, [entry])
         self._epochs.assign(leader_epoch, base_offset)
-        if header.has_producer:
+        if has_producer:
             aborted = self._segments.active.aborted
             self._producers.add(header, data, base_offset, max_timestamp, aborted)
-        log_append_time_ms = max_timestamp if self.settings.log_append_time else UNSET
+        log_append_time_ms = max_timestamp if settings.log_append_time else UNSET
         return AppendInfo(base_offset, next_offset - 1, log_append_time_ms, False, max_timestamp)
 
     def _check_producer(
@@ -214,15 +215,16 @@ class PartitionLog(CompactableLog):
 
     def _write(self, data: bytes, batches: list[BatchEntry]) -> None:
         segment = self._segments.active
-        segment_ms = self.settings.segment_ms
-        if segment.size and (
-            segment.size + len(data) > self.settings.segment_bytes
+        settings = self.settings
+        segment_ms, size = settings.segment_ms, segment.store.size
+        if size and (
+            size + len(data) > settings.segment_bytes
             or (segment_ms is not None and segment.is_older(batches[-1].max_timestamp, segment_ms))
         ):
             self._segments.roll()
             segment = self._segments.active
         segment.append(data, batches)
-        flush_messages = self.settings.flush_messages
+        flush_messages = settings.flush_messages
         if (
             flush_messages is not None
             and segment.next_offset - self._flushed_offset >= flush_messages

@@ -33,11 +33,14 @@ def decompress_records(header: BatchHeader, batch: Buffer) -> bytes | None:
     return decompress(header.codec, bytes(memoryview(batch)[HEADER_BYTES:]))
 
 
-def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
-    """Parse without copies; INVALID_RECORD if the bytes are not exactly `count` records."""
+def record_layouts(records: Buffer, count: int, position: int = 0) -> list[RecordLayout]:
+    """Parse without copies; INVALID_RECORD if the bytes are not exactly `count` records.
+
+    The records begin at `position`.
+    """
     layouts: list[RecordLayout] = []
     try:
-        position = _parse_records(records, count, layouts)
+        position = _parse_records(records, count, layouts, position)
     except (ValueError, IndexError) as error:
         cause = "the batch ends inside it" if isinstance(error, IndexError) else str(error)
         raise RecordError(
@@ -51,14 +54,13 @@ def record_layouts(records: bytes, count: int) -> list[RecordLayout]:
     return layouts
 
 
-def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> int:
+def _parse_records(records: Buffer, count: int, layouts: list[RecordLayout], position: int) -> int:
     """Append the layouts of `count` records to `layouts`, up to the first invalid record.
 
     Every append runs this loop for each record. Varints that mostly have one byte are therefore
     decoded inline: a call costs as much as the rest of the field. Returns the position after the
     records; raises IndexError or ValueError for an invalid one.
     """
-    position = 0
     total = len(records)
     for _ in range(count):
         size, position = read_varint(records, position)
@@ -66,7 +68,12 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
         if size < 0 or end > total:
             raise ValueError(f"its size is {size}, {total - position} bytes are left")
         # The record's attributes are one byte, which is unused.
-        timestamp_delta, position = read_varint(records, position + 1)
+        byte = records[position + 1]
+        if byte < 0x80:
+            timestamp_delta = (byte >> 1) ^ -(byte & 1)
+            position += 2
+        else:
+            timestamp_delta, position = read_varint(records, position + 1)
         byte = records[position]
         if byte < 0x80:
             offset_delta = (byte >> 1) ^ -(byte & 1)
@@ -91,7 +98,7 @@ def _parse_records(records: bytes, count: int, layouts: list[RecordLayout]) -> i
     return position
 
 
-def _skip_headers(records: bytes, position: int) -> int:
+def _skip_headers(records: Buffer, position: int) -> int:
     count, position = read_varint(records, position)
     if count < 0:
         raise ValueError(f"it has {count} headers")
@@ -104,7 +111,7 @@ def _skip_headers(records: bytes, position: int) -> int:
     return position
 
 
-def read_varint(buffer: bytes, position: int) -> tuple[int, int]:
+def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     """Return the zigzag-encoded integer at `position`, and the position after it."""
     byte = buffer[position]
     if byte < 0x80:

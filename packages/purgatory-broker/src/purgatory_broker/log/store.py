@@ -10,17 +10,15 @@ from purgatory_broker.log.log_errors import StorageError, storage_errors
 
 
 class MemoryStore:
-    __slots__ = ("_bytes",)
+    __slots__ = ("_bytes", "size")
 
     def __init__(self) -> None:
         self._bytes = bytearray()
-
-    @property
-    def size(self) -> int:
-        return len(self._bytes)
+        self.size = 0
 
     def append(self, data: bytes | bytearray) -> None:
         self._bytes += data
+        self.size += len(data)
 
     def read(self, position: int, size: int) -> bytes:
         # A copy: a bytearray can't grow while a view of it exists.
@@ -28,6 +26,7 @@ class MemoryStore:
 
     def truncate(self, size: int) -> None:
         del self._bytes[size:]
+        self.size = len(self._bytes)
 
     def flush(self) -> None: ...
 
@@ -35,6 +34,7 @@ class MemoryStore:
 
     def delete(self) -> None:
         self._bytes = bytearray()
+        self.size = 0
 
 
 class OpenFiles:

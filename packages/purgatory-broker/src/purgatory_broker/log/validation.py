@@ -16,6 +16,7 @@ from purgatory_broker.log.batch import (
     CODEC_MASK,
     CONTROL,
     HEADER_BYTES,
+    LENGTH_BYTES,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     UNSET,
@@ -60,7 +61,7 @@ def validate_batch(
             f"a batch of {len(batch)} bytes exceeds max.message.bytes={settings.max_message_bytes}",
         )
     verify_checksum(header, batch)
-    if header.codec >= len(CODEC_NAMES):
+    if header.attributes & CODEC_MASK >= len(CODEC_NAMES):
         raise RecordError(ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown codec {header.codec}")
     error = None if internal else _header_error(header)
     if error is not None:
@@ -70,7 +71,7 @@ def validate_batch(
     if settings.log_append_time:
         latest = now_ms
         batch = with_max_timestamp(batch, kept | LOG_APPEND_TIME, latest)
-    elif latest != header.max_timestamp or header.has_log_append_time:
+    elif latest != header.max_timestamp or header.attributes & LOG_APPEND_TIME:
         batch = with_max_timestamp(batch, kept, latest)
     return header, batch, latest
 
@@ -78,7 +79,7 @@ def validate_batch(
 def _only_batch(records: Buffer) -> tuple[BatchHeader, Buffer]:
     if len(records) >= HEADER_BYTES:
         header = read_header(records)
-        if header.size == len(records):  # The normal case.
+        if header.length + LENGTH_BYTES == len(records):  # The normal case.
             return header, records
     batches = split_batches(records, torn_tail=True)
     first = next(batches, None)
@@ -102,7 +103,7 @@ def _header_error(header: BatchHeader) -> str | None:
         return f"the record count must be at least 1, got {header.record_count}"
     if count != header.record_count:
         return f"{header.record_count} records can't have offsets 0 to {header.last_offset_delta}"
-    if header.is_control:
+    if header.attributes & CONTROL:
         return "clients must not write control records"
     if header.producer_id > UNSET and header.base_sequence < 0:
         return (
@@ -119,21 +120,34 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
             ErrorCode.INVALID_RECORD,
             f"a batch of {header.record_count} records exceeds the limit of {MAX_RECORDS}",
         )
-    records = decompress_records(header, batch)
-    if records is None:
-        return header.max_timestamp
-    layouts = record_layouts(records, header.record_count)
-    offset_deltas = [layout[1] for layout in layouts]
-    if offset_deltas != list(range(len(layouts))):
+    if header.attributes & CODEC_MASK:
+        records = decompress_records(header, batch)
+        if records is None:
+            return header.max_timestamp
+        layouts = record_layouts(records, header.record_count)
+    else:
+        layouts = record_layouts(batch, header.record_count, HEADER_BYTES)
+    has_log_append_time = header.attributes & LOG_APPEND_TIME
+    if len(layouts) == 1:  # Without the lists.
+        earliest_delta = latest_delta = layouts[0][0]
+        are_consecutive = layouts[0][1] == 0
+    else:
+        deltas = [layout[0] for layout in layouts]
+        earliest_delta, latest_delta = min(deltas, default=0), max(deltas, default=0)
+        are_consecutive = [layout[1] for layout in layouts] == list(range(len(layouts)))
+    if not are_consecutive:
+        offset_deltas = [layout[1] for layout in layouts[:1_000]]
         raise RecordError(
             ErrorCode.INVALID_RECORD,
-            f"the offset deltas of a batch must be 0, 1, 2, ..., got {offset_deltas[:1000]}",
+            f"the offset deltas of a batch must be 0, 1, 2, ..., got {offset_deltas}",
         )
-    deltas = [layout[0] for layout in layouts]
-    earliest = header.timestamp(min(deltas, default=0))
-    latest = header.timestamp(max(deltas, default=0))
-    if not header.has_log_append_time:
-        latest = max(latest, UNSET)
+    if has_log_append_time:
+        earliest = latest = header.max_timestamp
+    else:
+        earliest = header.base_timestamp + earliest_delta
+        latest = header.base_timestamp + latest_delta
+        if latest < UNSET:
+            latest = UNSET
     lowest, highest = -(2**63), 2**63 - 1
     if not settings.log_append_time:
         if settings.message_timestamp_before_max_ms is not None:
@@ -142,7 +156,7 @@ def _check_records(header: BatchHeader, batch: Buffer, settings: LogSettings, no
             highest = now_ms + settings.message_timestamp_after_max_ms
     # The common case without a look at each record.
     if (
-        header.has_log_append_time
+        has_log_append_time
         or not lowest <= earliest <= latest <= highest
         or (settings.compacted and any(layout[3] < 0 for layout in layouts))
     ):
