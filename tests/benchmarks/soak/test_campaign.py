@@ -141,6 +141,7 @@ def test_broken_purgatory_is_found(make_purgatory: PurgatoryFactory, problem: st
     assert result["seconds"] < TIME_LIMIT
 
 
+@pytest.mark.slow
 def test_leak_is_found() -> None:
     leaked: list[bytes] = []
 

@@ -187,6 +187,7 @@ def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> N
     assert rows.select(parse_us(rows, "utc", "iso")).collect() == [(GAP_US,)]
 
 
+@pytest.mark.slow
 def test_import_gives_the_same_rows(
     spark: SparkSession, foreign: SparkSession, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_estimates_are_proportional_to_measurements() -> None:
     assert twice["shuffle of a stream"].value == once["shuffle of a stream"].value
 
 
+@pytest.mark.slow
 def test_sizes_are_measured_on_the_workload() -> None:
     few, many = (
         measure_sizes(replace(CLUSTER, shared_keys=keys), ReplaySettings()) for keys in (0, 4)

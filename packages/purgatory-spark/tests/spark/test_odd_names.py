@@ -90,6 +90,7 @@ def test_times_are_utc_wherever_the_report_is_written(page: str) -> None:
     assert "02:30" not in page
 
 
+@pytest.mark.slow
 def test_names_are_shown_as_they_are(page: str) -> None:
     assert page.count("<b>") == len(re.findall('<div class="card[ "]', page))
     escaped = NAME.replace("<", "&lt;").replace(">", "&gt;")

@@ -217,6 +217,7 @@ def test_bad_rows_are_rejects_of_an_import(spark: SparkSession, tmp_path: Path) 
         assert ends(batch_outcomes(trace.requests, trace.events).collect()) == ENDED
 
 
+@pytest.mark.slow
 def test_bad_rows_are_rejects_of_the_stream(streaming: SparkSession, tmp_path: Path) -> None:
     # An event an hour later moves the watermark past all others.
     after = events_table([TraceEvent("other", NOON_US + 3_600_000_000, 1.0)])
@@ -284,6 +285,7 @@ def test_comparison_does_not_multiply_rows_of_an_id(spark: SparkSession, tmp_pat
 
 
 # Without shrinking, which would run hundreds of Spark jobs.
+@pytest.mark.slow
 @examples(2, times=10, phases=[Phase.explicit, Phase.generate])
 @given(
     data=st.lists(

@@ -249,6 +249,7 @@ WRITES = [("w1", 0, ["a", "b", "c"], "2", "sum"), ("w2", 5, ["a", "b", "c"], "al
 ACKS = [("a", 3, 1.0), ("b", 7, 1.0), ("c", 90, 1.0)]
 
 
+@pytest.mark.slow
 def test_keywords_are_a_mapping(spark: SparkSession) -> None:
     writes = spark.createDataFrame(
         WRITES, "id string, at bigint, replicas array<string>, need string, how string"

@@ -77,6 +77,7 @@ def test_request_completes_when_its_tokens_are_generated(inference: ImportedRows
     ]
 
 
+@pytest.mark.slow
 def test_each_file_is_a_host_with_ids_in_order_of_time(inference: ImportedRows) -> None:
     assert [(row["host"], row["request_id"]) for row in inference.requests] == [
         ("chat", "chat-000000001"),
