@@ -79,6 +79,16 @@ def _consumer(bootstrap_servers: str, *, group: str | None = None, **config: Any
         consumer.close(timeout_ms=_LIMIT_MS)
 
 
+def _subscribe(consumer: Any, topic: str) -> None:
+    """Subscribe, and wait for the topic's metadata before the consumer joins its group.
+
+    Without them the first assignment is empty and kafka-python 3.0.12 joins again. If a poll times
+    out during that, it drops the new assignment and sends no heartbeats from then on.
+    """
+    consumer.subscribe([topic])
+    assert consumer.partitions_for_topic(topic)
+
+
 def _messages(consumer: Any, count: int) -> list[Any]:
     found: list[Any] = []
 
@@ -185,7 +195,7 @@ class _Member(threading.Thread):
 
     def run(self) -> None:
         with _consumer(self._addresses, group=self._topic, **self._config) as consumer:
-            consumer.subscribe([self._topic])
+            _subscribe(consumer, self._topic)
             while not self._leaving.is_set():
                 consumer.poll(500)
                 self.assigned = {each.partition for each in consumer.assignment()}
@@ -225,14 +235,14 @@ def test_consumer_resumes_from_the_committed_offset(
     _produce(bootstrap_servers, topic, b"a", b"b", b"c")
     partition = TopicPartition(topic, 0)
     with _consumer(bootstrap_servers, group=topic) as consumer:
-        consumer.subscribe([topic])
+        _subscribe(consumer, topic)
         assert len(_messages(consumer, 3)) == 3
         consumer.commit({partition: OffsetAndMetadata(2, "as far as b", -1)})
         assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(
             2, "as far as b", -1
         )
     with _consumer(bootstrap_servers, group=topic) as consumer:
-        consumer.subscribe([topic])
+        _subscribe(consumer, topic)
         assert [each.value for each in _messages(consumer, 1)] == [b"c"]
 
 
@@ -256,7 +266,7 @@ def test_offsets_are_committed_automatically(
     with _consumer(
         bootstrap_servers, group=topic, enable_auto_commit=True, auto_commit_interval_ms=50
     ) as consumer:
-        consumer.subscribe([topic])
+        _subscribe(consumer, topic)
         _messages(consumer, 2)
     with _consumer(bootstrap_servers, group=topic) as consumer:
         assert consumer.committed(TopicPartition(topic, 0)) == 2
@@ -283,7 +293,7 @@ def test_member_that_stops_polling_is_removed(
     with _consumer(
         bootstrap_servers, group=topic, session_timeout_ms=1_500, max_poll_interval_ms=1_500
     ) as gone:
-        gone.subscribe([topic])
+        _subscribe(gone, topic)
         until(lambda: gone.poll(500) or len(gone.assignment()) == 2)
         other = _Member(bootstrap_servers, topic)
         other.start()
@@ -378,7 +388,7 @@ def test_groups_are_listed_described_and_deleted(
 ) -> None:
     _create(admin, topic)
     with _consumer(bootstrap_servers, group=topic, client_id="the-client") as consumer:
-        consumer.subscribe([topic])
+        _subscribe(consumer, topic)
         until(lambda: consumer.poll(500) or consumer.assignment())
         consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(1, "", -1)})
         described = admin.describe_groups([topic])[topic]
@@ -434,7 +444,7 @@ def test_partition_is_reassigned(bootstrap_servers: str, admin: Any, topic: str)
     assert [refused[TopicPartition(topic, each)].errno for each in (0, 7)] == [85, 3]
     _produce(bootstrap_servers, topic, b"b", acks="all")
     with _consumer(bootstrap_servers, auto_offset_reset="earliest") as consumer:
-        consumer.subscribe([topic])
+        _subscribe(consumer, topic)
         assert [each.value for each in _messages(consumer, 2)] == [b"a", b"b"]
 
 
