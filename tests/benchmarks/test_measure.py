@@ -106,9 +106,10 @@ def _cases(*names: str) -> list[object]:
 
 
 def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
-    """Return True for peers, and for all but two cases of the questions on Spark."""
+    """Return True for peers, brokers, and all but two cases of the questions on Spark."""
     is_additional = name == "stream" or params.get("source") == "made" or "watched" in params
-    return side != peers.OURS or is_additional
+    is_broker = name.startswith("broker_") and name != "broker_fixture"
+    return side != peers.OURS or is_additional or is_broker
 
 
 def _process_state() -> dict[str, object]:

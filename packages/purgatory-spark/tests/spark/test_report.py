@@ -18,6 +18,9 @@ from tests.browser.browser import open_browser
 from tests.spark.naive_trace import TraceEvent, TraceRequest
 from tests.spark.small_analyses import replay_and_analyze, write_trace
 
+# Five traces take half a minute; `purgatory run` writes a report in the fast tier.
+pytestmark = pytest.mark.slow
+
 #: A request of 1999, in a trace of 1970.
 FAR = TraceRequest("far", 920_000_000_000_000, 3, ["k"], "count", 1.0, "all")
 HOSTILE = "<script>alert('x')</script>&\"'"
@@ -175,7 +178,6 @@ def csv_rows(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
 
 
-@pytest.mark.slow
 def test_tables_are_sorted_and_copied_in_a_browser(report_file: Path) -> None:
     with open_browser() as browser:
         context = browser.new_context(accept_downloads=True)
@@ -228,7 +230,6 @@ def test_tables_are_sorted_and_copied_in_a_browser(report_file: Path) -> None:
         assert failures == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [375, 1280])
 def test_report_fits_its_window(report_file: Path, width: int) -> None:
     with open_browser() as browser:
@@ -248,7 +249,6 @@ def test_report_fits_its_window(report_file: Path, width: int) -> None:
         assert brightness(printed) == 255
 
 
-@pytest.mark.slow
 def test_charts_show_values_and_are_zoomed_together(report_file: Path) -> None:
     with open_browser() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -151,7 +151,7 @@ def _us(moment: Any) -> int:
     return int(np.datetime64(moment.replace(tzinfo=None), "us").astype(np.int64))
 
 
-@examples(250)
+@examples(150)
 @given(
     found=requests(),
     events=st.lists(ANY_EVENT, max_size=25),

@@ -332,4 +332,4 @@ def test_purgatory_agrees_with_the_model(
     caplog.set_level(
         logging.CRITICAL, "request_purgatory"
     )  # Thousands of intended faults, whose formatting takes most of the time.
-    run_state_machine_as_test(machine, settings=examples(200, stateful_step_count=30))
+    run_state_machine_as_test(machine, settings=examples(120, stateful_step_count=30))

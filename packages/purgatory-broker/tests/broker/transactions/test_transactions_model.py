@@ -244,5 +244,5 @@ class Transactions(FaultyCluster):
             assert node.purgatories["TransactionTimeout"].num_delayed == 0
 
 
-Transactions.TestCase.settings = examples(25, stateful_step_count=50)
+Transactions.TestCase.settings = examples(15, stateful_step_count=50)
 TestTransactions = Transactions.TestCase

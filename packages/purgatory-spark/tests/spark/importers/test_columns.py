@@ -199,6 +199,7 @@ def test_bad_rows_are_rejected_with_file_and_content(spark: SparkSession, tmp_pa
     assert_written_as_read(spark, source, tmp_path / "trace", found, columns=MAPPING)
 
 
+@pytest.mark.slow
 def test_id_is_used_again_after_the_deadline(spark: SparkSession, tmp_path: Path) -> None:
     first = good("again", start="2022-08-22 12:00:00", end="2022-08-22 12:00:09", limit="1000")
     lines = [

@@ -78,6 +78,7 @@ def test_second_hour_begins_where_times_fall_back(spark: SparkSession, tmp_path:
     assert found.notes[-1] == f"Times without a zone are of {ZONE}; the report's times are UTC."
 
 
+@pytest.mark.slow
 def test_end_is_after_its_arrival(spark: SparkSession, tmp_path: Path) -> None:
     pairs = [("01:59", "02:01"), ("02:58", "02:59"), ("02:59", "02:00"), ("02:01", "02:02")]
     rows = [f"{number},{local(at)},{local(end)}" for number, (at, end) in enumerate(pairs)]
@@ -94,6 +95,7 @@ def test_end_is_after_its_arrival(spark: SparkSession, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_arrival_of_a_log_with_ends_follows_the_end(spark: SparkSession, tmp_path: Path) -> None:
     rows = [f"{n},{local(end)},60" for n, end in enumerate(["02:30", "02:59", "02:01"])]
     log = write_lines(tmp_path / "log.csv", ["id,end,took", *rows])

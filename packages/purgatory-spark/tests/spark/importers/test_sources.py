@@ -221,7 +221,7 @@ def test_newlines_in_quotes_are_found(tmp_path: Path, text: bytes, found: bool) 
     assert has_quoted_newline(file) is found
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
+@pytest.mark.parametrize("partitioned", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_parquet_files_as_pandas_writes_them(
     spark: SparkSession, tmp_path: Path, partitioned: bool
 ) -> None:

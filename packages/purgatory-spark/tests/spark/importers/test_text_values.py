@@ -139,7 +139,14 @@ def test_bytes_of_spans_that_are_no_text_make_no_equal_ids(
 NESTED = "struct<start: bigint, http.status: struct<took: double>>"
 
 
-@pytest.mark.parametrize("form", ["table", "parquet", "json"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "table",
+        pytest.param("parquet", marks=pytest.mark.slow),
+        pytest.param("json", marks=pytest.mark.slow),
+    ],
+)
 def test_columns_may_be_fields_of_structs_and_keys_of_maps(
     spark: SparkSession, tmp_path: Path, form: str
 ) -> None:

@@ -117,7 +117,7 @@ def test_timer_goes_on_after_interrupted_calls(thread_group: ThreadGroup) -> Non
             pass
 
     thread = thread_group.start(advance)
-    with interrupting(200) as repeat:
+    with interrupting(100) as repeat:
         # Each delay is shorter than the one before, so each addition wakes the sleeper.
         repeat(
             lambda: [timer.call_later_ms(delay_ms, int) for delay_ms in range(60_000, 59_000, -20)]
@@ -152,7 +152,7 @@ def test_purgatory_goes_on_after_interrupted_calls(
         if len(requests) % 3:
             purgatory.check_and_complete("a")
 
-    with interrupting(200) as repeat:
+    with interrupting(100) as repeat:
         repeat(work)
     last = Request(20)
     requests.append(last)
