@@ -17,15 +17,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 TIME_LIMIT_S = 120
 
-_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_ANY_FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 _FOR_PYTEST = re.compile(r"^def test_\w+\(\w|^@pytest\.fixture", re.MULTILINE)
 _FOR_SPARK = re.compile(r"\bspark\b|purgatory_spark")
-#: Fences of command lines; indented blocks have some, too.
+#: Blocks of command lines; those that name no language have some, too.
 _SHELLS = {"console", "sh", "shell"}
 _VARIABLE = re.compile(r"[A-Z_]+=\S*")
 
@@ -79,19 +80,24 @@ def text_of(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
 
 
+def tokens(page: str) -> list[Token]:
+    """Return what a page consists of, as the parser of the site reads it."""
+    return MarkdownIt().parse(text_of(page))
+
+
 def blocks(page: str) -> list[Block]:
     """Return the Python blocks of a page."""
-    text = text_of(page)
     found: list[Block] = []
-    end = 0
-    for fence in _FENCE.finditer(text):
-        language, content = fence.groups()
-        says_prints = text[end : fence.start()].strip().endswith("prints")
-        end = fence.end()
-        if language == "python":
-            found.append(Block(content, None))
-        elif language == "text" and found and says_prints:
-            found[-1] = Block(found[-1].code, content)
+    prose = ""
+    for token in tokens(page):
+        if token.type == "inline":
+            prose = token.content
+        elif token.type == "fence":
+            if token.info == "python":
+                found.append(Block(token.content, None))
+            elif token.info == "text" and found and prose.endswith("prints"):
+                found[-1] = Block(found[-1].code, token.content)
+            prose = ""
     return found
 
 
@@ -158,22 +164,16 @@ def run_tests(page: str, folder: Path) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
-def indented_lines(page: str) -> list[str]:
-    """Return the lines of a page's indented code blocks."""
-    prose = _ANY_FENCE.sub("", text_of(page))
-    # A code block follows a blank line; a list's further lines do not.
-    return [
-        line for block in re.findall(r"\n\n((?: {4}.*\n)+)", prose) for line in block.splitlines()
-    ]
+def code_lines(page: str, *languages: str) -> list[str]:
+    """Return the lines of a page's code in some languages; an indented block names none: ""."""
+    code = [token for token in tokens(page) if token.type in {"fence", "code_block"}]
+    return "".join(each.content for each in code if each.info in languages).splitlines()
 
 
 def commands(page: str) -> list[list[str]]:
     """Return the command lines of a page, split into words, without variables before them."""
-    text = text_of(page)
-    shell = [body for language, body in _FENCE.findall(text) if language in _SHELLS]
-    shell += ["\n".join(indented_lines(page))]
     found = []
-    for line in "\n".join(shell).replace("\\\n", " ").splitlines():
+    for line in "\n".join(code_lines(page, "", *_SHELLS)).replace("\\\n", " ").splitlines():
         try:
             words = shlex.split(line.strip().removeprefix("$ "), comments=True)
         except ValueError:  # A drawing, not a command.

@@ -74,14 +74,32 @@ def test_snippet_that_raises_is_found(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_code_is_in_fences_that_say_python() -> None:
-    """Python in an indented block would be run by nobody."""
+    """Python in a block that names no language would be run by nobody."""
     found = [
         (page, line)
         for page in snippets.pages()
-        for line in snippets.indented_lines(page)
+        for line in snippets.code_lines(page, "")
         if _PYTHON.match(line)
     ]
     assert found == []
+
+
+def test_blocks_are_found_wherever_a_page_may_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In lists and after blank lines, too; not inside of other code."""
+    (tmp_path / "page.md").write_text(
+        "- first\n\n  ```python\n  a = 1\n  ```\n\n      purgatory one\n\n"
+        "````md\n```python\nb = 2\n```\n````\n\n"
+        "    purgatory two \\\n      --more\n\n    purgatory three\n"
+    )
+    monkeypatch.setattr(snippets, "ROOT", tmp_path)
+    assert snippets.blocks("page.md") == [snippets.Block("a = 1\n", None)]
+    assert [" ".join(words) for words in snippets.commands("page.md")] == [
+        "purgatory one",
+        "purgatory two --more",
+        "purgatory three",
+    ]
 
 
 def test_examples_of_the_readme_are_short() -> None:
