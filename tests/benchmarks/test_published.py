@@ -94,9 +94,10 @@ def test_requests_arrive_at_the_target_rate() -> None:
 def test_more_requests_complete_with_a_longer_timeout() -> None:
     benchmark_run = BenchmarkRun(case="high", rate=20_000, count=2_000)
     short, long = (
-        measure(replace(benchmark_run, timeout_ms=timeout_ms)) for timeout_ms in (20, 600)
+        measure(replace(benchmark_run, timeout_ms=timeout_ms)) for timeout_ms in (20, 2_000)
     )
-    # By the distribution of the latencies 99 % and 14 % expire, if the machine is on time.
+    # By the distribution of the latencies 99 % and 1 % expire. A machine that stands still for a
+    # second changes neither much.
     assert short["expired"] > 2 * long["expired"] > 0
 
 
