@@ -87,7 +87,7 @@ def phases() -> list[Phase]:
         "C": ("C is due at 13 ms:", "it goes to the overflow wheel, into the bucket of 8 to 16."),
     }
     for name, task in tasks.items():
-        task.timer_expiration_ms = wheel.round_up(DUE_MS[name])
+        task._timer_expiration_ms = wheel.round_up(DUE_MS[name])
         assert wheel.add(task)
         note(0, captions[name])
     for now_ms in range(1, END_MS + 1):

@@ -57,7 +57,9 @@ class DelayQueueTimer(TimerCore):
         try:
             if self._closed:
                 raise TimerClosedError(self.name)
-            task.timer_expiration_ms = expiration_ms or -1  # 0 is that of a task without `__init__`
+            task._timer_expiration_ms = (
+                expiration_ms or -1
+            )  # 0 is that of a task without `__init__`
             self._added += 1
             heapq.heappush(self._heap, (expiration_ms, self._added, task))
             self._note_first()

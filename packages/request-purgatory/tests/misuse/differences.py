@@ -14,7 +14,7 @@ DIFFERENCES: dict[str, str] = {
     **{
         f"*__init__*.{field}": _NEVER_SET
         for field in (
-            *("args", "callback", "name", "on_watch", "on_try", "on_end", "timer_delay_ms"),
+            *("args", "callback", "name", "on_watch", "on_try", "on_end", "_timer_delay_ms"),
         )
     },
 }

@@ -64,7 +64,7 @@ def check_wheel(finest: TimingWheel) -> int:
                     "a bucket in the delay queue has been passed"
                 )
             for task in bucket.tasks():
-                ahead_ms = task.timer_expiration_ms - bucket.expiration_ms
+                ahead_ms = task._timer_expiration_ms - bucket.expiration_ms
                 assert 0 <= ahead_ms < wheel.tick_ms, f"{task!r} is in a bucket of another time"
         finer = wheel
     return count

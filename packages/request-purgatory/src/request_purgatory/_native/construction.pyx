@@ -41,10 +41,10 @@ cdef object make(PyObject *kind, PyObject *const *arguments, size_t count, PyObj
     ):
         made = <DelayedOperation> core_new(<type> kind, <PyObject *> no_arguments, NULL)
         # As `_init_task`, without its calls.
-        made.timer_delay_ms = primitives.clamp(<object> arguments[0])
-        if made.timer_delay_ms > primitives.MAX_DELAY_MS:
+        made._timer_delay_ms = primitives.clamp(<object> arguments[0])
+        if made._timer_delay_ms > primitives.MAX_DELAY_MS:
             whole_ms("timeout_ms", <object> arguments[0])
-        made.timer_expiration_ms = -1
+        made._timer_expiration_ms = -1
         return made
     return make_as_cpython(kind, arguments, PyVectorcall_NARGS(count), names)
 

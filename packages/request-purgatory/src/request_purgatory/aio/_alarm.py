@@ -129,11 +129,11 @@ class Alarm:
     def set_for(self, operation: DelayedOperation) -> None:
         """Set the alarm earlier if the operation's bucket is the first that falls due."""
         if linked_list.is_linked(operation):
-            if operation.timer_expiration_ms < self.at_ms:
+            if operation._timer_expiration_ms < self.at_ms:
                 if self.handle is None:
                     self.set_next()  # The last one may have found no memory for this.
                 else:
-                    self._set(operation.timer_expiration_ms)
+                    self._set(operation._timer_expiration_ms)
             elif operation._entered_ms > self.at_ms:
                 # It should have come before now. Either the loop is about to come to it, or never.
                 self._set(operation._entered_ms)

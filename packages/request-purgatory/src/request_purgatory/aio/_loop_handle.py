@@ -49,10 +49,10 @@ def schedule_handle(timer: SystemTimer, when: float, due: list[Any], handle: Any
     """Append `handle` to `due` at `when`, seconds on the loop's clock; at once if it is past."""
     # Compiled, this skips `__init__`, as all fields are set below.
     task = HandleTask.__new__(HandleTask) if primitives.COMPILED else HandleTask(0)
-    task.timer_expiration_ms = -1
+    task._timer_expiration_ms = -1
     task.due = due
     task.handle = handle
     now_ms = primitives.floor_ms(timer.clock.read_ns())
-    task.timer_delay_ms = primitives.seconds_to_ms(when) - now_ms
+    task._timer_delay_ms = primitives.seconds_to_ms(when) - now_ms
     timer._add_from(task, now_ms)
     return task

@@ -163,8 +163,8 @@ class _Walk:
             if operation._state != states.PENDING or entered_ms < 0:
                 continue  # Ended, or still in its first try.
             deadline_ms = primitives.LIMIT
-            if operation.timer_delay_ms < primitives.MAX_DELAY_MS:
-                deadline_ms = entered_ms + operation.timer_delay_ms
+            if operation._timer_delay_ms < primitives.MAX_DELAY_MS:
+                deadline_ms = entered_ms + operation._timer_delay_ms
             group.add(entered_ms, deadline_ms, operation._tries)
             if self._table.is_first_list(operation, watchers):
                 self._add_once(operation, key, entered_ms, deadline_ms)

@@ -233,7 +233,7 @@ class PurgatoryCore(OperationHost):
         keys = checked_keys("watch_keys", watch_keys)
         if self._closed:
             raise PurgatoryClosedError(self.name)
-        primitives.require_init(operation.timer_expiration_ms != 0, operation)
+        primitives.require_init(operation._timer_expiration_ms != 0, operation)
         if not operation._attach(self):
             name = getattr(operation._purgatory, "name", None)
             raise TaskInUseError(
@@ -281,7 +281,7 @@ class PurgatoryCore(OperationHost):
 
     def _start_timeout(self, operation: DelayedOperation, entered_ms: int, start_ms: int) -> None:
         """Add the operation to the timer; expire it at once if it has no timeout."""
-        delay_ms = operation.timer_delay_ms
+        delay_ms = operation._timer_delay_ms
         if delay_ms <= 0:
             # The timer would contain what the callbacks raise; here it reaches the caller.
             operation._run_out(primitives.LIMIT)
@@ -304,9 +304,9 @@ class PurgatoryCore(OperationHost):
         undone there. So each thread looks after its own addition, and the last one finds the last
         renewal. An operation that has ended meanwhile leaves the timer.
         """
-        while operation._entered_ms != entered_ms or operation.timer_delay_ms != delay_ms:
+        while operation._entered_ms != entered_ms or operation._timer_delay_ms != delay_ms:
             entered_ms = operation._entered_ms
-            delay_ms = operation.timer_delay_ms
+            delay_ms = operation._timer_delay_ms
             self._move_in_timer(operation, entered_ms + 1)
         if operation._state != states.PENDING:
             # An end between the last look and the adding found nothing in the timer to remove.
@@ -328,7 +328,7 @@ class PurgatoryCore(OperationHost):
         if not isinstance(self.timer, SystemTimer) or linked_list.is_linked(operation):
             return
         entered_ms = operation._entered_ms
-        delay_ms = operation.timer_delay_ms
+        delay_ms = operation._timer_delay_ms
         try:
             self._move_in_timer(operation, entered_ms + 1)
             self._follow_renewals(operation, entered_ms, delay_ms)
@@ -337,8 +337,8 @@ class PurgatoryCore(OperationHost):
         except MemoryError:
             # The deadline is beyond the wheels that there are. The next tick, which is early as
             # well, needs no further wheel.
-            next_ms = self._now_or(operation.timer_expiration_ms) + 1
-            self._move_in_timer(operation, next_ms - operation.timer_delay_ms)
+            next_ms = self._now_or(operation._timer_expiration_ms) + 1
+            self._move_in_timer(operation, next_ms - operation._timer_delay_ms)
 
     def _withdraw(self, operation: DelayedOperation) -> bool:
         """Cancel the operation and remove it from every list; True if this call ended it."""
@@ -421,7 +421,7 @@ class PurgatoryCore(OperationHost):
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("operation", operation, DelayedOperation)
-        primitives.require_init(operation.timer_expiration_ms != 0, operation)
+        primitives.require_init(operation._timer_expiration_ms != 0, operation)
         if operation._purgatory is not self:
             raise InvalidArgumentError("operation", f"one of purgatory {self.name!r}", operation)
 
@@ -939,7 +939,7 @@ class PurgatoryCore(OperationHost):
         if not self._measures:
             return primitives.LIMIT
         now_ms = self._now_or(began_ms)
-        late_ms = began_ms - operation._entered_ms - operation.timer_delay_ms
+        late_ms = began_ms - operation._entered_ms - operation._timer_delay_ms
         took_ms = now_ms - began_ms
         self._counters.record_callback_times(late_ms, took_ms)
         self._raise_interrupt()

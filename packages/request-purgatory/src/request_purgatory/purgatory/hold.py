@@ -293,7 +293,7 @@ class HoldOperation(FutureOperation):
         try:
             # Not `timeout_ms`, an int of Python's: CPython runs signal handlers while it makes a
             # string of one, and the future would stay without an answer if one raises.
-            return TimeoutError(f"the condition did not hold within {self.timer_delay_ms} ms")
+            return TimeoutError(f"the condition did not hold within {self._timer_delay_ms} ms")
         except MemoryError:
             pass
         failure: BaseException
@@ -333,10 +333,10 @@ class HoldOperation(FutureOperation):
         FutureOperation._abandon_in_child(self)
 
     def __repr__(self) -> str:
-        if self.timer_expiration_ms == 0:
+        if self._timer_expiration_ms == 0:
             return DelayedOperation.__repr__(self)
         return (
-            f"<{type(self).__name__} {self.shown_name!r} timeout_ms={self.timer_delay_ms} "
+            f"<{type(self).__name__} {self.shown_name!r} timeout_ms={self._timer_delay_ms} "
             f"{self.outcome or 'pending'}>"
         )
 

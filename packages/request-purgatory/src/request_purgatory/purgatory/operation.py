@@ -197,7 +197,7 @@ class DelayedOperation(TimerTask):
         "_watches",
     )
 
-    # The state, the try state and the deadline (`_entered_ms`, `timer_delay_ms`) change under
+    # The state, the try state and the deadline (`_entered_ms`, `_timer_delay_ms`) change under
     # `primitives.lock_object(self)`, which is held for a few loads and stores.
 
     def __init__(self, timeout_ms: int) -> None:
@@ -274,19 +274,19 @@ class DelayedOperation(TimerTask):
     @property
     def timeout_ms(self) -> int:
         """The timeout in whole milliseconds, as given or as last renewed."""
-        primitives.require_init(self.timer_expiration_ms != 0, self)
-        return self.timer_delay_ms
+        primitives.require_init(self._timer_expiration_ms != 0, self)
+        return self._timer_delay_ms
 
     @property
     def is_completed(self) -> bool:
         """True once the operation has ended in any way."""
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         return self._state != states.PENDING
 
     @property
     def outcome(self) -> Outcome | None:
         """How the operation ended; None while it is pending."""
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         return _OUTCOMES[self._state]
 
     def force_complete(self) -> bool:
@@ -297,7 +297,7 @@ class DelayedOperation(TimerTask):
         Returns:
             True for the one caller that ended the operation.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         borrowed = primitives.borrow_levels()
         ended = False
         try:
@@ -317,7 +317,7 @@ class DelayedOperation(TimerTask):
         Returns:
             True for the one caller that ended the operation.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         return self._cancel()
 
     def _cancel(self) -> bool:
@@ -342,7 +342,7 @@ class DelayedOperation(TimerTask):
             KeyboardInterrupt: Raised by a callback.
             SystemExit: Raised by a callback.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         self._run_from_timer(primitives.LIMIT)
 
     def _run_from_timer(self, now_ms: int) -> int:
@@ -357,7 +357,7 @@ class DelayedOperation(TimerTask):
             return primitives.LIMIT
         if now_ms == primitives.LIMIT:
             # Without a clock it is at least as late as the timer has found it.
-            now_ms = purgatory._now_or(self.timer_expiration_ms)
+            now_ms = purgatory._now_or(self._timer_expiration_ms)
         try:
             is_over = self._run_out(now_ms)
             if not is_over:
@@ -376,12 +376,12 @@ class DelayedOperation(TimerTask):
 
         An operation that was renewed since stays pending: that expiration was none.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         purgatory = self._purgatory
         if (
             purgatory is not None
             and self._state == states.PENDING
-            and purgatory._now_or(primitives.LIMIT) < self._entered_ms + self.timer_delay_ms
+            and purgatory._now_or(primitives.LIMIT) < self._entered_ms + self._timer_delay_ms
         ):
             purgatory._ran_early(self)
         else:
@@ -391,7 +391,7 @@ class DelayedOperation(TimerTask):
 
     def _abandon_in_child(self) -> None:
         """End in a forked child without a callback: the parent answers the request."""
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         if self._state == states.PENDING:
             self._state = states.CANCELLED
         self._remove_from_timer()
@@ -466,7 +466,7 @@ class DelayedOperation(TimerTask):
         """
         primitives.lock_object(self)
         if self._state != states.PENDING or (
-            state == states.EXPIRED and now_ms < self._entered_ms + self.timer_delay_ms
+            state == states.EXPIRED and now_ms < self._entered_ms + self._timer_delay_ms
         ):
             primitives.unlock_object(self)
             return False
@@ -485,7 +485,7 @@ class DelayedOperation(TimerTask):
         if pending:
             if self._entered_ms >= 0:  # Else it has not been counted in yet.
                 self._entered_ms = now_ms
-            self.timer_delay_ms = timeout_ms
+            self._timer_delay_ms = timeout_ms
         primitives.unlock_object(self)
         return pending
 
@@ -635,10 +635,10 @@ class DelayedOperation(TimerTask):
         return self._purgatory is not None
 
     def __repr__(self) -> str:
-        if self.timer_expiration_ms == 0:
+        if self._timer_expiration_ms == 0:
             return f"<{type(self).__name__} not initialized>"
         return (
-            f"<{type(self).__name__} timeout_ms={self.timer_delay_ms} {self.outcome or 'pending'}>"
+            f"<{type(self).__name__} timeout_ms={self._timer_delay_ms} {self.outcome or 'pending'}>"
         )
 
 

@@ -10,8 +10,8 @@ cpdef long long whole_ms(str name, object value) except? -1
 cdef class TimerTask:
     # First, as `linked_list.h` expects.
     cdef Node _node
-    cdef readonly long long timer_delay_ms
-    cdef public long long timer_expiration_ms
+    cdef readonly long long _timer_delay_ms
+    cdef public long long _timer_expiration_ms
 
     cpdef _abandon_in_child(self)
     cpdef bint cancel(self) except -1

@@ -38,16 +38,11 @@ class TimerTask:
 
     A task is in at most one timer at a time. It may be added again after it ran or was cancelled.
     Adding a pending task moves it. Any thread may add or cancel a task.
-
-    Attributes:
-        timer_expiration_ms: When the task is due, on the timer's clock, rounded up to a tick.
-        timer_delay_ms: The delay that the timer reads; `delay_ms` is its checked form.
-
-    These attributes belong to the timer and change under the timer's lock: read them only in
-    diagnostics, and do not set them.
     """
 
-    __slots__ = ("node_list", "node_next", "node_prev", "timer_delay_ms", "timer_expiration_ms")
+    # `_timer_expiration_ms` is when the task is due, on the timer's clock, rounded up to a tick;
+    # `_timer_delay_ms` is the delay that the timer reads. Both change under the timer's lock.
+    __slots__ = ("_timer_delay_ms", "_timer_expiration_ms", "node_list", "node_next", "node_prev")
 
     # In the compiled build the cyclic collector does not track tasks: its passes over a million of
     # them would cost more than all of the timer's work. A bucket reports to the collector what its
@@ -74,10 +69,10 @@ class TimerTask:
             pending = getattr(self, "node_list", None) is not None
         if pending:
             self._refuse_init()
-        self.timer_delay_ms = whole_ms(name, delay_ms)
+        self._timer_delay_ms = whole_ms(name, delay_ms)
         # 0, the value of the field before any `__init__` ran, is never the expiration of a task:
         # a missing `__init__` is recognized by that.
-        self.timer_expiration_ms = -1
+        self._timer_expiration_ms = -1
         if not primitives.COMPILED:  # A constant. Compiled links start as none by themselves.
             self.node_list: Bucket | None = None
             self.node_prev: TimerTask | None = None
@@ -88,7 +83,7 @@ class TimerTask:
 
     @property
     def _timer_list(self) -> Bucket | None:
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         return linked_list.list_of(self)  # type: ignore[no-any-return]
 
     @property
@@ -103,17 +98,17 @@ class TimerTask:
             TaskInUseError: Set on an operation that is or was in a purgatory, which would ignore
                 the change.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
-        return self.timer_delay_ms
+        primitives.require_init(self._timer_expiration_ms != 0, self)
+        return self._timer_delay_ms
 
     @delay_ms.setter
     def delay_ms(self, delay_ms: int) -> None:
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         if self._is_in_use():
             raise TaskInUseError(
                 f"{shown(self)} is in use: its delay_ms can't be changed to {shown(delay_ms)} now"
             )
-        self.timer_delay_ms = whole_ms("delay_ms", delay_ms)
+        self._timer_delay_ms = whole_ms("delay_ms", delay_ms)
 
     def _is_in_use(self) -> bool:
         """Return True if a change of `delay_ms` has no effect; a task reads it at each adding."""
@@ -157,7 +152,7 @@ class TimerTask:
         Returns:
             True if the task was pending and will not run; False otherwise.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         return self._remove_from_timer()
 
     def _remove_from_timer(self) -> bool:
@@ -173,14 +168,14 @@ class TimerTask:
 
     def __repr__(self) -> str:
         kind = type(self).__name__
-        if self.timer_expiration_ms == 0:
+        if self._timer_expiration_ms == 0:
             return f"<{kind} not initialized>"
         state = "pending" if linked_list.is_linked(self) else "not pending"
-        return f"<{kind} delay_ms={self.timer_delay_ms} {state}>"
+        return f"<{kind} delay_ms={self._timer_delay_ms} {state}>"
 
 
 def _unset(self: TimerTask, name: str) -> Any:
-    if name == "timer_expiration_ms":
+    if name == "_timer_expiration_ms":
         return 0
     raise AttributeError(
         f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
@@ -224,7 +219,7 @@ class TimerHandle(TimerTask):
 
     def run(self) -> None:
         """Call the callback, once."""
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         callback = self.callback
         args = self.args
         self._drop_references()
@@ -240,7 +235,7 @@ class TimerHandle(TimerTask):
         Returns:
             True if the call was pending and will not happen; False otherwise.
         """
-        primitives.require_init(self.timer_expiration_ms != 0, self)
+        primitives.require_init(self._timer_expiration_ms != 0, self)
         if not self._remove_from_timer():
             return False
         self._drop_references()
@@ -253,13 +248,13 @@ class TimerHandle(TimerTask):
         self.args = None
 
     def __repr__(self) -> str:
-        if self.timer_expiration_ms == 0:
+        if self._timer_expiration_ms == 0:
             return f"<{type(self).__name__} not initialized>"
         state = "pending" if linked_list.is_linked(self) else "not pending"
         if primitives.COMPILED and primitives.FORKS_HOLD_LOCKS:
             # On free threads another thread may free the callback at this moment.
-            return f"<TimerHandle delay_ms={self.timer_delay_ms} {state}>"
-        return f"<TimerHandle delay_ms={self.timer_delay_ms} callback={self.callback!r} {state}>"
+            return f"<TimerHandle delay_ms={self._timer_delay_ms} {state}>"
+        return f"<TimerHandle delay_ms={self._timer_delay_ms} callback={self.callback!r} {state}>"
 
 
 def append_to(bucket: Bucket, task: TimerTask) -> None:

@@ -165,7 +165,7 @@ class SystemTimer(TimerCore):
         primitives.require_init(self._initialized, self)
         if not primitives.COMPILED:
             require_type("task", task, TimerTask)
-        primitives.require_init(task.timer_expiration_ms != 0, task)
+        primitives.require_init(task._timer_expiration_ms != 0, task)
         self._add_from(task, primitives.ceil_ms(self.clock.read_ns()))
 
     def call_later_ms(
@@ -195,12 +195,12 @@ class SystemTimer(TimerCore):
         # tuple and unpack them again.
         handle = TimerHandle.__new__(TimerHandle)
         if type(delay_ms) is int:
-            handle.timer_delay_ms = primitives.clamp(delay_ms)
-            if handle.timer_delay_ms > primitives.MAX_DELAY_MS:
+            handle._timer_delay_ms = primitives.clamp(delay_ms)
+            if handle._timer_delay_ms > primitives.MAX_DELAY_MS:
                 whole_ms("delay_ms", delay_ms)
         else:
-            handle.timer_delay_ms = whole_ms("delay_ms", delay_ms)
-        handle.timer_expiration_ms = -1
+            handle._timer_delay_ms = whole_ms("delay_ms", delay_ms)
+        handle._timer_expiration_ms = -1
         if not primitives.COMPILED:  # A constant. Compiled links start as none by themselves.
             handle.node_list = None
             handle.node_prev = None
@@ -232,7 +232,7 @@ class SystemTimer(TimerCore):
         3. A thread that sleeps until its time limit at 5000, say, is woken: it has to collect the
            bucket at 1020.
         """
-        delay_ms = task.timer_delay_ms
+        delay_ms = task._timer_delay_ms
         if delay_ms <= 0:
             self._run_at_once(task)
             return
@@ -251,7 +251,7 @@ class SystemTimer(TimerCore):
             raise TaskInUseError(f"{shown(task)} is pending in another timer than {self.name!r}")
         if start_ms > self._wheel.current_ms + self._wheel.tick_ms:
             self._skip_idle_time(start_ms - 1)
-        task.timer_expiration_ms = expiration_ms
+        task._timer_expiration_ms = expiration_ms
         if not self._wheel.add(task):
             self._add_passed(task)
             return
@@ -269,10 +269,10 @@ class SystemTimer(TimerCore):
         stays pending until it is executed. If the clock itself has gone back, the task is early.
         Then it waits for the wheel's next tick, or, where that is far, the wheel goes back, too.
         """
-        expiration_ms = task.timer_expiration_ms
+        expiration_ms = task._timer_expiration_ms
         next_ms = self._wheel.current_ms + self._wheel.tick_ms
         # First into a bucket, as the clock may raise.
-        task.timer_expiration_ms = next_ms
+        task._timer_expiration_ms = next_ms
         self._wheel.add(task)
         self._pending.count += 1
         self._lock.release()
@@ -290,7 +290,7 @@ class SystemTimer(TimerCore):
         self._lock.acquire()
         if (
             linked_list.is_linked(task)
-            and task.timer_expiration_ms == next_ms
+            and task._timer_expiration_ms == next_ms
             and self._take_out(task)
         ):
             linked_list.append(self._due, task)
@@ -316,13 +316,13 @@ class SystemTimer(TimerCore):
         self._lock.acquire()
         is_waiting = (
             linked_list.is_linked(task)
-            and task.timer_expiration_ms == next_ms
+            and task._timer_expiration_ms == next_ms
             and self._take_out(task)
         )
         if now_ms < self._wheel.current_ms:
             self._wheel.go_back(now_ms, moved)
         if is_waiting:
-            task.timer_expiration_ms = expiration_ms
+            task._timer_expiration_ms = expiration_ms
             self._wheel.add(task)
             self._pending.count += 1
         self._lock.release()

@@ -69,9 +69,9 @@ class TimingWheel:
     >>> queue = DelayQueue()
     >>> wheel = TimingWheel(1, 3, 0, PendingTasks(), queue)
     >>> task = TimerTask(13)
-    >>> task.timer_expiration_ms = wheel.round_up(13)
+    >>> task._timer_expiration_ms = wheel.round_up(13)
     >>> while wheel.add(task):
-    ...     bucket = queue.poll(now_ms=task.timer_expiration_ms)
+    ...     bucket = queue.poll(now_ms=task._timer_expiration_ms)
     ...     print(f"in the bucket that is due at {bucket.expiration_ms}")
     ...     wheel.advance(bucket.expiration_ms)
     ...     bucket.expiration_ms = -1
@@ -135,8 +135,8 @@ class TimingWheel:
         return (expiration_ms + tick_ms - 1) // tick_ms * tick_ms
 
     def add(self, task: TimerTask) -> bool:
-        """Link a task into the bucket of its `timer_expiration_ms`, a tick; False if it is due."""
-        expiration_ms = task.timer_expiration_ms
+        """Link a task into the bucket of its `_timer_expiration_ms`, a tick; False if it is due."""
+        expiration_ms = task._timer_expiration_ms
         return expiration_ms > self.current_ms and self.link(task, expiration_ms)
 
     def link(self, task: TimerTask, expiration_ms: int) -> bool:

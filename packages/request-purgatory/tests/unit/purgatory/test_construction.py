@@ -58,7 +58,7 @@ def first_objects() -> None:
 def test_timeout_is_the_argument(make: Callable[[int], DelayedOperation], timeout_ms: int) -> None:
     operation = make(timeout_ms)
     assert operation.timeout_ms == max(timeout_ms, -LIMIT)
-    assert (operation.outcome, operation.timer_expiration_ms) == (None, -1)
+    assert (operation.outcome, operation._timer_expiration_ms) == (None, -1)
 
 
 @pytest.mark.parametrize("wrong", [MAX_DELAY_MS + 1, 2**70, 1.5, "5", None, True])

@@ -200,7 +200,7 @@ def run_late(purgatory: DelayedOperationPurgatory, request: Request) -> None:
 
 
 def test_new_task_is_due_at_no_time() -> None:
-    assert TimerTask(5).timer_expiration_ms == -1
+    assert TimerTask(5)._timer_expiration_ms == -1
 
 
 def test_operation_that_a_key_ends_is_watched_under_no_further_key(

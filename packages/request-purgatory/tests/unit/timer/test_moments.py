@@ -109,7 +109,7 @@ def test_rest_of_the_due_tasks_is_due_now(clock: ManualClock, timer: SystemTimer
 
 def test_handle_of_a_call_without_a_delay_is_complete(timer: SystemTimer) -> None:
     handle = timer.call_later_ms(0, int)
-    assert handle.timer_expiration_ms == -1
+    assert handle._timer_expiration_ms == -1
     assert handle.cancel() is False
 
 
@@ -251,7 +251,7 @@ def test_timer_that_is_dropped_frees_its_tasks(clock: ManualClock) -> None:
 @interpreted_only
 def test_task_that_is_added_while_its_timer_closes_is_returned(clock: ManualClock) -> None:
     def add() -> None:
-        note.timer_delay_ms = 0
+        note._timer_delay_ms = 0
         with pytest.raises(TimerClosedError):
             timer.add(note)
 

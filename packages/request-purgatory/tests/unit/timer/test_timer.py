@@ -208,7 +208,7 @@ def test_callback_on_the_machines_clock_is_due_after_its_delay() -> None:
     before_ms = timer.clock.ceil_ms
     handle = timer.call_later_ms(HOUR_MS, fail)
     after_ms = timer.clock.ceil_ms
-    assert before_ms + HOUR_MS <= handle.timer_expiration_ms <= after_ms + HOUR_MS
+    assert before_ms + HOUR_MS <= handle._timer_expiration_ms <= after_ms + HOUR_MS
     assert timer.shutdown() == [handle]
 
 

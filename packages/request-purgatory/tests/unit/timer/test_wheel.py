@@ -22,7 +22,7 @@ def make_wheel(tick_ms: int = 1, wheel_size: int = 20, start_ms: int = 0) -> Tim
 def enter(wheel: TimingWheel, expiration_ms: int) -> TimerTask | None:
     """Add a new task to the wheel; None if the wheel reports that it is due already."""
     task = TimerTask(1)
-    task.timer_expiration_ms = wheel.round_up(expiration_ms)
+    task._timer_expiration_ms = wheel.round_up(expiration_ms)
     return task if wheel.add(task) else None
 
 
@@ -173,6 +173,6 @@ def test_check_finds_a_task_in_a_bucket_of_another_time() -> None:
     wheel = make_wheel()
     task = enter(wheel, 5)
     assert task is not None
-    task.timer_expiration_ms = 6
+    task._timer_expiration_ms = 6
     with pytest.raises(AssertionError, match="bucket of another time"):
         check_wheel(wheel)
