@@ -14,6 +14,8 @@ SPARK_PACKAGE := packages/purgatory-spark
 CONSTRAINTS ?=
 ifneq ($(CONSTRAINTS),)
 export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
+# For PIP='uv pip', which reads no variable of pip's.
+export UV_CONSTRAINT := $(PIP_CONSTRAINT)
 endif
 
 # What the compiled core is made of: when one of these changes, it is built again.
