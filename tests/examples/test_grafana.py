@@ -81,7 +81,7 @@ def test_dashboard_and_alerts_name_metrics_of_streams_that_exist() -> None:
     from purgatory_spark._stream.progress import BatchProgress
 
     metrics = StreamMetrics()
-    metrics.add(BatchProgress(1, 100, 2.5, "2026-01-01T00:00:00Z", 50, 30, 2, 18, 4096))
+    metrics.add(BatchProgress(1, 100, 2.5, "2026-01-01T00:00:00Z", 50, 30, 2, 18, 4096, ""))
     texts = [json.dumps(dashboard()["templating"]), *expressions(), *rules()]
     found = {name for name in named(texts) if name.startswith("purgatory_stream_")}
     assert found

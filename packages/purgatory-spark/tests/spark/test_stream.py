@@ -130,6 +130,8 @@ def test_stream_and_batch_agree_row_for_row(
     assert sum(batch.completed + batch.expired for batch in batches) == requests_all.num_rows
     assert sum(batch.late for batch in batches) == 0
     assert batches[-1].pending == 0
+    starts = [datetime.fromisoformat(batch.started_at) for batch in batches]
+    assert starts == sorted(starts)
 
 
 @pytest.mark.jvm

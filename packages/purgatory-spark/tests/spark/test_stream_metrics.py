@@ -15,8 +15,9 @@ from purgatory_spark._stream.metrics import StreamMetrics, open_metrics_file
 from purgatory_spark._stream.progress import BatchProgress
 from request_purgatory.errors import InvalidArgumentError
 
-FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000_000)
-QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_000)
+AT = "2026-01-01T00:00:00.000Z"
+FULL = BatchProgress(0, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000_000, AT)
+QUIET = BatchProgress(1, 0, 0.5, "2024-01-01T00:00:12.000Z", 0, 7, 0, 28, 2_000_000, AT)
 
 
 def values(metrics: StreamMetrics) -> dict[str, float]:

@@ -13,7 +13,8 @@ NAMES = {"requests": "in/requests", "events": "in/events", "out": "out"}
 
 def batch(number: int) -> BatchProgress:
     """Return the progress of a batch with 100 rows."""
-    return BatchProgress(number, 100, 2.0, "2024-01-01T00:00:10.500Z", 60, 5, 2, 35, 1_000)
+    watermark, started_at = "2024-01-01T00:00:10.500Z", f"2026-01-01T00:{number // 60:02}:00.000Z"
+    return BatchProgress(number, 100, 2.0, watermark, 60, 5, 2, 35, 1_000, started_at)
 
 
 def test_page_shows_the_latest_batches_and_the_sums_of_all() -> None:
@@ -30,6 +31,7 @@ def test_page_shows_the_latest_batches_and_the_sums_of_all() -> None:
         numbers = [each["batch"] for each in found["batches"]]
         assert numbers == list(range(2, metrics.MAX_BATCHES + 2))
         assert found["batches"][0]["rows_per_second"] == 50
+        assert found["batches"][-1]["started_at"] == "2026-01-01T00:02:00.000Z"
         count = metrics.MAX_BATCHES + 2
         sums = {"rows": 100, "completed": 60, "expired": 5, "late": 2}
         assert found["sums"] == {

@@ -35,6 +35,7 @@ class BatchProgress:
             since the stream was started.
         state_bytes: compressed size of everything that those shards remember, without the state
             store's overhead.
+        started_at: when it was triggered, by the driver's clock, in ISO 8601.
     """
 
     batch: int
@@ -46,6 +47,7 @@ class BatchProgress:
     late: int
     pending: int
     state_bytes: int
+    started_at: str
 
     @property
     def rows_per_second(self) -> float:
@@ -66,6 +68,7 @@ class BatchProgress:
             late=counts.get("late") or 0,
             pending=pending + int(counts.get("pending_change") or 0),
             state_bytes=state_bytes + int(counts.get("state_change") or 0),
+            started_at=progress.timestamp,
         )
 
 
