@@ -74,8 +74,8 @@ def broker_panel(cluster: ClusterCommands) -> Panel:
 
 #: The most partitions, groups, transactional ids, faults, and members of a group that are listed.
 MAX_PARTITIONS = 200
-MAX_GROUPS = 50
-MAX_TRANSACTIONS = 50
+MAX_GROUPS = 200
+MAX_TRANSACTIONS = 200
 MAX_FAULTS = 50
 MAX_MEMBERS = 10
 

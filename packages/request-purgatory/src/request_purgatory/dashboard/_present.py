@@ -11,7 +11,7 @@ from request_purgatory.purgatory._purgatory_snapshot import WaitingGroup, Waitin
 from request_purgatory.timer.timer import SystemTimer
 
 #: The most rows of each table, and the most purgatories and timers.
-MAX_ROWS = 15
+MAX_ROWS = 100
 MAX_PURGATORIES = 50
 MAX_TIMERS = 24
 #: A bucket of a wheel is counted up to here.
