@@ -18,8 +18,10 @@ from tests.broker.kafka_server import (
 )
 from tests.broker.kcat import Kcat, find_kcat
 
-#: Of the cluster, beside `SHARED_SETTINGS`: members of the consumer protocol learn of changes soon.
+#: Of the cluster, beside `SHARED_SETTINGS`: members of the consumer protocol learn of changes soon,
+#: and no records are deleted for their age, as some have a time of 2023.
 _SETTINGS = SHARED_SETTINGS | {
+    "log.retention.check.interval.ms": 3_600_000,
     "group.consumer.heartbeat.interval.ms": 500,
     "group.consumer.min.heartbeat.interval.ms": 500,
 }
