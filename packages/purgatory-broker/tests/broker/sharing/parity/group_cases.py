@@ -142,8 +142,8 @@ def share_partitions_of_two_members(harness: CaseHarness) -> Any:
         client = harness.coordinator(group)
         first, second = (GroupMember(harness, client, group) for _ in range(2))
         first.joined([topic], count)
-        part = max(1, count // 2)
-        theirs = second.joined([topic], part)
+        # How many of the four it gets depends on the members' ids, which are random.
+        theirs = second.joined([topic], 1)
 
         ours = first.heartbeat([topic]).assignment
         numbers = sorted(number for each in ours.topic_partitions for number in each.partitions)
