@@ -1,0 +1,1 @@
+"""Tests of confluent-kafka, which wraps librdkafka."""
