@@ -67,7 +67,7 @@ REQUESTS ?= 1000000
 run: $(VENV)/.packages ## the published workloads, and TRACE=path, through both designs, into one report
 	$(BIN)/purgatory run --workload low high --requests $(REQUESTS) $(if $(TRACE),--trace "$(TRACE)")
 
-test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (about 9 minutes)
+test: test-fast test-interpreted ## the fast tier, and the core's tests on the interpreted build (about 8 minutes)
 
 test-fast: $(VENV)/.test ## the fast tier on the build that is installed; ARGS=... for pytest
 	$(PYTEST) -m "$(FAST)" $(ARGS)
