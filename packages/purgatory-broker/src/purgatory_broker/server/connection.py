@@ -25,6 +25,7 @@ from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.frame_buffer import FrameBuffer
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import LoggedRequest, RequestLog
+from purgatory_broker.server.response_writer import ResponseWriter
 from purgatory_broker.server.sasl import MAX_REQUEST_BYTES as MAX_LOGIN_BYTES
 from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import distinguished_name
@@ -54,6 +55,7 @@ class _ConnectionServer(Protocol):
     apis: ApiTable
     memory_pool: RequestMemoryPool
     unread_responses: UnreadResponses
+    responses: ResponseWriter
     #: What the event loop reads into, for one connection at a time: READ_BYTES.
     read_buffer: memoryview
     handle: HandleRequest
@@ -154,8 +156,10 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         self.last_active_ms = self._now_ms()
         self._cancel_request()
-        if self._is_writing_paused and self._transport is not None:
-            self._transport.abort()
+        if self._transport is not None:
+            self._server.responses.flush_one(self._transport)
+            if self._is_writing_paused:
+                self._transport.abort()
         return False
 
     def pause_writing(self) -> None:
@@ -174,6 +178,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self.is_closed = True
+        if self._transport is not None:
+            self._server.responses.drop(self._transport)
         self._server.unread_responses.remove(self)
         self._cancel_request()
         while self._ends:
@@ -268,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"login failed: {error}")
             return
         if self._transport is not None:
-            self._transport.write(with_size(answer))
+            self._server.responses.add(self._transport, with_size(answer))
         self._end_login()
 
     def _end_login(self) -> None:
@@ -321,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed or context is not self._context or self._transport is None:
             return
         if frame is not None:
-            self._transport.write(frame)
+            self._server.responses.add(self._transport, frame)
         self._context = None
         self.last_active_ms = self._now_ms()
         self.frames.release_memory()
@@ -381,13 +387,15 @@ class Connection(asyncio.BufferedProtocol):
             )
             self.last_active_ms = self._now_ms()
             if self._transport is not None:
+                self._server.responses.flush_one(self._transport)
                 self._transport.close()
-            if self._is_writing_paused and self._transport is not None:
-                self._transport.abort()
+                if self._is_writing_paused:
+                    self._transport.abort()
             self.is_closed = True
 
     def abort(self) -> None:
         """Close the connection at once, as the end of the process does."""
         self.is_closed = True
         if self._transport is not None:
+            self._server.responses.flush_one(self._transport)
             self._transport.abort()

@@ -18,6 +18,7 @@ from purgatory_broker.server.connection import READ_BYTES, Connection, HandleReq
 from purgatory_broker.server.faults import ResponseFault
 from purgatory_broker.server.memory_limits import RequestMemoryPool, UnreadResponses
 from purgatory_broker.server.request_log import RequestLog
+from purgatory_broker.server.response_writer import ResponseWriter
 from purgatory_broker.server.sasl import SaslLogin
 from purgatory_broker.server.security import Security
 from purgatory_broker.server.socket_listener import SocketListener
@@ -114,6 +115,7 @@ class Server:
         self.request_log = request_log
         self.memory_pool = RequestMemoryPool(settings.queued_max_request_bytes)
         self.unread_responses = UnreadResponses(settings.queued_max_request_bytes)
+        self.responses = ResponseWriter()
         self.read_buffer = memoryview(bytearray(READ_BYTES))
         self.connections: set[Connection] = set()
         #: Accepted connections until they are made, after the TLS handshake if there is one.

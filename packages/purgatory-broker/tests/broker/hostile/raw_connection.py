@@ -102,6 +102,7 @@ class RawConnection:
         self.transport = MemoryTransport(peer, is_slow=is_slow)
         self.connection = Connection(node.server, node.server.listeners[listener])
         self.transport.connection = self.connection
+        self._responses = node.server.responses
         self.connection.connection_made(self.transport)
 
     def send(self, raw: bytes) -> None:
@@ -113,9 +114,12 @@ class RawConnection:
             buffer[:size] = unsent[:size]
             self.connection.buffer_updated(size)
             unsent = unsent[size:]
+        # The end of the event loop's turn.
+        self._responses.flush()
 
     def responses(self) -> list[bytes]:
         """Return the frames of the responses, without their sizes; all must be complete."""
+        self._responses.flush()
         found = []
         sent = bytes(self.transport.sent)
         position = 0
