@@ -22,10 +22,13 @@ endif
 SOURCES := $(CORE_PACKAGE)/src/request_purgatory
 CORE := $(wildcard $(SOURCES)/*.p[xy]* $(foreach folder,_native purgatory timer aio replay,\
 	$(SOURCES)/$(folder)/*.p[xy]* $(SOURCES)/$(folder)/*.h))
+# The modules of the broker that are compiled, as its setup.py names them.
+BROKER_MODULES := $(shell sed -n 's/^    "\(.*\)",$$/\1/p' $(BROKER_PACKAGE)/setup.py)
+BROKER_SOURCES := $(patsubst %,$(BROKER_PACKAGE)/src/purgatory_broker/%.py,$(subst .,/,$(BROKER_MODULES)))
 # "interpreted" goes without a C compiler; "compiled", as here, fails if it can't compile. See setup.py.
 REQUEST_PURGATORY_BUILD ?= compiled
 export REQUEST_PURGATORY_BUILD
-# The package as it is where nothing was compiled.
+# The core and the broker as they are where nothing was compiled.
 INTERPRETED := build/interpreted
 BENCH := runs/bench
 
@@ -169,16 +172,21 @@ $(VENV)/.java: $(JAVA)
 	@python="$$(tools/find_python.sh)" && "$$python" $(JAVA)
 	@mkdir -p $(VENV) && touch $@
 
-$(VENV)/.packages: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built
-	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]' --editable '$(SPARK_PACKAGE)[connect]'
+$(VENV)/.built-broker: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/setup.py $(BROKER_SOURCES) | $(VENV)/.built
+	@find $(BROKER_PACKAGE)/src -name '*.so' -delete; rm -rf $(BROKER_PACKAGE)/build/cython
+	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]'
+	@touch $@
+
+$(VENV)/.packages: $(SPARK_PACKAGE)/pyproject.toml | $(VENV)/.java $(VENV)/.built-broker
+	$(PIP) install --editable '$(SPARK_PACKAGE)[connect]'
 	@touch $@
 
 $(VENV)/.core: $(CORE_PACKAGE)/pyproject.toml | $(VENV)/.built
 	$(PIP) install --group $(CORE_PACKAGE)/pyproject.toml:test
 	@touch $@
 
-$(VENV)/.broker: $(COMMANDS_PACKAGE)/pyproject.toml $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built
-	$(PIP) install --editable $(COMMANDS_PACKAGE) --editable '$(BROKER_PACKAGE)[cli]' --group $(BROKER_PACKAGE)/pyproject.toml:test
+$(VENV)/.broker: $(BROKER_PACKAGE)/pyproject.toml | $(VENV)/.built-broker
+	$(PIP) install --group $(BROKER_PACKAGE)/pyproject.toml:test
 	@touch $@
 
 $(VENV)/.soak: pyproject.toml | $(VENV)/.built
@@ -213,8 +221,8 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/.packages
 	$(PIP) install --group docs
 	@touch $@
 
-$(INTERPRETED)/.copied: $(shell find $(CORE_PACKAGE)/src -name '*.py' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.pxd')
-	rm -rf $(INTERPRETED) && mkdir -p build && cp -r $(CORE_PACKAGE)/src $(INTERPRETED)
+$(INTERPRETED)/.copied: $(shell find $(CORE_PACKAGE)/src $(BROKER_PACKAGE)/src -name '*.py' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.pxd')
+	rm -rf $(INTERPRETED) && mkdir -p $(INTERPRETED) && cp -r $(CORE_PACKAGE)/src/. $(BROKER_PACKAGE)/src/. $(INTERPRETED)
 	find $(INTERPRETED) -name '*.so' -delete
 	@touch $@
 

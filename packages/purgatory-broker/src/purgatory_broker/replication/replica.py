@@ -215,7 +215,8 @@ class Replica:
     def low_watermark(self, alive: Collection[int]) -> int:
         """As in Kafka, dead replicas do not count; they delete the records on return."""
         known = [state.log_start_offset for node, state in self.followers.items() if node in alive]
-        return min([self.log.log_start_offset, *known])
+        known.append(self.log.log_start_offset)
+        return min(known)
 
     # -- follower
 
