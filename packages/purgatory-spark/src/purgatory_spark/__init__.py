@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from purgatory_spark._rows.mapping import TableMapping
     from purgatory_spark._simulation.cluster_simulation import SimulationPlan, simulate
     from purgatory_spark._spark.session import SessionSettingError, create_session
+    from purgatory_spark._spark.shipping import ship_package
     from purgatory_spark._traces.marks import Mark
     from purgatory_spark._traces.trace_folder import TraceFolder
     from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -60,6 +61,7 @@ __all__ = [
     "read_trace",
     "rejects_of",
     "replay",
+    "ship_package",
     "simulate",
     "trace_outcomes",
     "workload_trace",
@@ -95,6 +97,7 @@ _MODULES = {
     "read_trace": "_traces.trace_reader",
     "rejects_of": "_outcomes.results",
     "replay": "_outcomes.replay",
+    "ship_package": "_spark.shipping",
     "simulate": "_simulation.cluster_simulation",
     "trace_outcomes": "_outcomes.batch",
     "workload_trace": "_traces.workload_blocks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
@@ -196,3 +197,16 @@ def job(
         running.kill()
         assert running.process.stdout is not None
         running.process.stdout.close()
+
+
+def await_port(port: int) -> None:
+    """Wait until something listens on a port of the loopback address."""
+    waiting = threading.Event()
+    for _ in range(int(TIME_LIMIT / 0.2)):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            waiting.wait(0.2)
+        else:
+            return
+    pytest.fail(f"nothing listens on {port}")

@@ -1,4 +1,4 @@
-"""Tests of the archive, of spark-submit to clusters on this machine, and of Spark Connect."""
+"""Tests of the archive, and of spark-submit to clusters on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,11 +20,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from purgatory_spark._output_folder import OutputExistsError
-from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark import session, workers
 from purgatory_spark._spark.archive import make_archive, requirement
 from request_purgatory.errors import InvalidArgumentError
-from tests.spark.job import TIME_LIMIT, clean_environment, job, quick_spark
+from tests.spark.job import TIME_LIMIT, await_port, clean_environment, job, quick_spark
 from tests.spark.stream_files import (
     StreamTrace,
     expected_outcomes,
@@ -40,7 +38,6 @@ from tests.support.ports import free_ports
 pytestmark = pytest.mark.timeout(3 * TIME_LIMIT)
 
 APPLICATION = Path(__file__).with_name("cluster_application.py")
-TRACE_APPLICATION = Path(__file__).with_name("trace_application.py")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +151,7 @@ def standalone_cluster(home: Path, folder: Path) -> Iterator[str]:
             running = job(["sh", "-c", script], folder / name, limit=_CLUSTER_LIMIT, **environment)
             started.enter_context(running)
             if name == "master":
-                _await_port(port)
+                await_port(port)
         yield url
 
 
@@ -231,76 +228,6 @@ def _kill_one_executor(home: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
             return
     pytest.fail("there is no executor")
-
-
-#: A mapping of the schema to itself.
-MAPPED = [
-    *(part for name in REQUESTS.names for part in ("--map", f"{name}={name}")),
-    *(part for name in EVENTS.names for part in ("--map-events", f"{name}={name}")),
-]
-
-
-@pytest.mark.jvm
-def test_spark_connect_gives_the_same_rows(trace: StreamTrace, tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    (port,) = free_ports(1)
-    server = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
-    server += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    server += [
-        "--conf",
-        "spark.ui.enabled=false",
-        "--conf",
-        "spark.connect.grpc.binding.address=127.0.0.1",
-    ]
-    server += ["--conf", f"spark.connect.grpc.binding.port={port}"]
-    environment = {**quick_spark(tmp_path), "PYSPARK_PYTHON": sys.executable}
-    remote = f"sc://127.0.0.1:{port}"
-    with job([*server, "spark-internal"], tmp_path / "server", **environment):
-        _await_port(port)
-        arguments = [
-            sys.executable,
-            str(APPLICATION),
-            *stream_arguments(tmp_path, tmp_path, "--drain", *MAPPED),
-        ]
-        with job(arguments, tmp_path / "client", SPARK_REMOTE=remote) as client:
-            found = json.loads(client.wait_for_line("found: ").removeprefix("found: "))
-            code, said = client.wait()
-        assert code == 0, client.describe()
-        command = [sys.executable, str(TRACE_APPLICATION)]
-        with job(command, tmp_path / "trace client", SPARK_REMOTE=remote) as client:
-            line = client.wait_for_line("found: ").removeprefix("found: ")
-            trace_code, _ = client.wait()
-        assert trace_code == 0, client.describe()
-    assert (found["requests"], found["alike"]) == (500, 500)
-    assert written_outcomes(tmp_path) == expected_outcomes(trace)
-    assert "batch 1:" in said
-    of_trace = json.loads(line)
-    assert 'href="report/report.html"' in of_trace.pop("report")
-    assert of_trace == {
-        "type": "pyspark.sql.connect.session",
-        "outcomes": ["completed", "expired", "expired"],
-        "rejects": ["null start"],
-        "same": 0,
-        "compared": {"design": "wheel", "rows": 3, "differing": 0, "example": None},
-        "hosts": 2,
-        "expired": [3, 2, 1],
-        "trace": "Trace('trace', 3 requests, 2 events, 1 rejects)",
-        "read": ["completed", "expired", "expired"],
-    }
-    page = (tmp_path / "report/report.html").read_text()
-    assert "In the replay “wheel” all 3 requests ended as computed." in page
-
-
-def _await_port(port: int) -> None:
-    waiting = threading.Event()
-    for _ in range(int(TIME_LIMIT / 0.2)):
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            waiting.wait(0.2)
-        else:
-            return
-    pytest.fail(f"nothing listens on {port}")
 
 
 @pytest.mark.jvm

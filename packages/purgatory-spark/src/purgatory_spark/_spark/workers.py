@@ -24,8 +24,9 @@ _PACKAGE = "purgatory-spark"
 _PROBE_SCHEMA = "machine string, version string, sees boolean"
 _PRINT_VERSION = f"from importlib.metadata import version; print(version({_PACKAGE!r}))"
 _REMEDY = (
-    "make an archive with `purgatory archive dist/purgatory.tar.gz`, and submit with "
-    "--archives dist/purgatory.tar.gz#env --conf spark.pyspark.python=./env/bin/python"
+    "call ship_package(spark) of purgatory_spark, or make an archive with `purgatory archive "
+    "dist/purgatory.tar.gz`, and submit with --archives dist/purgatory.tar.gz#env "
+    "--conf spark.pyspark.python=./env/bin/python"
 )
 #: The sessions whose workers had the package.
 _checked: WeakSet[SparkSession] = WeakSet()
