@@ -4,9 +4,13 @@ Each request waits for one event of each of its keys, so other tools can compute
 our side supports the whole schema. Spark's own side is one window over requests and events
 together, by key and in order of time: a request gets the time of the next event. DuckDB's is an
 ASOF join, and Polars' is `join_asof`, both without Spark. With several keys a request, all three
-take the keys apart and group by request. Ours reads the files in Python workers, or gets
-DataFrames. All sides have two cores. Rows are requests and events. "Cold" is the first pass of a
-process, after the session has started; the other figure is that of the fastest further pass.
+take the keys apart and group by request. All sides have two cores. Rows are requests and events.
+"Cold" is the first pass of a process, after the session has started; the other figure is that of
+the fastest further pass. CPU time is of this process, the JVM and its Python workers, in that pass.
+
+Ours has three ways in. From a trace folder, Python workers read the files; they get the rows of
+DataFrames; and an own table is mapped and checked first, as `Trace.from_table` does it. The own
+table has a row for each call, with or without the calls' ids. Its rows are calls.
 """
 
 from __future__ import annotations
@@ -23,14 +27,27 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks import peers
 from benchmarks.question import Case
+from benchmarks.stopwatch import tree_cpu_seconds
 from benchmarks.stream_data import StreamData
+from purgatory_spark import TableFields, Trace
 from purgatory_spark._outcomes.batch import batch_outcomes, trace_outcomes
 from purgatory_spark._rows.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 from purgatory_spark._spark.session import create_session
 
 QUESTION = "batch"
-METRICS = {"rows_per_second": "1/s", "cold_rows_per_second": "1/s"}
-SIDES = (peers.OURS, peers.OURS_TABLES, peers.SPARK_SQL, peers.DUCKDB, peers.POLARS)
+METRICS = {
+    "rows_per_second": "1/s",
+    "cold_rows_per_second": "1/s",
+    "cpu_seconds_per_million": "s",
+}
+SIDES = (
+    peers.OURS,
+    peers.OURS_TABLES,
+    peers.OURS_CALLS,
+    peers.SPARK_SQL,
+    peers.DUCKDB,
+    peers.POLARS,
+)
 
 _PENDING = 1_000
 _CORES = 2
@@ -40,9 +57,9 @@ Answer = tuple[int, int, int]
 
 
 def cases(quick: bool) -> list[Case]:
-    """Return cases with one key for each request, with shared keys, and with several keys."""
+    """Return cases with one key for each request, shared keys, several keys, and without ids."""
     rows = 200_000 if quick else 20_000_000
-    return [
+    keyed = [
         Case({"requests": requests, "keys": keys, "watched": watched}, requests, max_rounds=3)
         for requests, keys, watched in (
             (rows // 2, 0, 1),
@@ -50,15 +67,25 @@ def cases(quick: bool) -> list[Case]:
             (rows // 8, 0, 3),
         )
     ]
+    calls = rows // 8
+    return [
+        *keyed,
+        *[Case({"requests": calls, "keys": 0, "ids": ids}, calls, max_rounds=3) for ids in (1, 0)],
+    ]
 
 
-def skip_reason(side: str, case: Case) -> str | None:  # noqa: ARG001 - every side does every case
-    """Return None: every side runs every case."""
-    return None
+def skip_reason(side: str, case: Case) -> str | None:
+    """Return a reason for an own table without cases for it, and for other sides without ids."""
+    if "ids" in case.params:
+        is_ours = side in (peers.OURS, peers.OURS_TABLES, peers.OURS_CALLS)
+        if not is_ours:
+            return "compares the three ways in"
+        return "requests have ids" if not case.params["ids"] and side != peers.OURS_CALLS else None
+    return "compared at a smaller size" if side == peers.OURS_CALLS else None
 
 
 def measure(
-    side: str, requests: int, keys: int, watched: int = 1, passes: int = 3
+    side: str, requests: int, keys: int, watched: int = 1, ids: int = 1, passes: int = 3
 ) -> dict[str, float]:
     """Measure the outcomes of a trace.
 
@@ -67,10 +94,11 @@ def measure(
         requests: The number of requests in the trace.
         keys: The number of shared keys; 0 for keys of each request's own.
         watched: The number of keys of each request.
+        ids: Whether the own table has a column of ids; others have one.
         passes: The number of passes in this process, at least 2.
 
     Returns:
-        rows_per_second and cold_rows_per_second.
+        A value for each of `METRICS`.
 
     Raises:
         RuntimeError: The answer is not that of the side that was measured first.
@@ -83,18 +111,22 @@ def measure(
         data.make(spark)
         if side in peers.ON_TABLES:
             answer = _without_spark(side, data)
+        elif side == peers.OURS_CALLS:
+            answer = partial(_imported, spark.read.parquet(str(data.make_calls(spark))), data, ids)
         else:
             answer = partial(_on_spark, spark, side, data)
-    seconds = []
-    rows = requests * (1 + watched)
+    used: list[tuple[float, float]] = []
+    rows = requests if side == peers.OURS_CALLS else requests * (1 + watched)
     for _ in range(passes):
-        begun = perf_counter()
+        begun, cpu = perf_counter(), tree_cpu_seconds()
         found = answer()
-        seconds.append(perf_counter() - begun)
+        used.append((perf_counter() - begun, tree_cpu_seconds() - cpu))
         _require_equal(data.folder, found)
+    seconds, cpu_seconds = min(used[1:])
     return {
-        "rows_per_second": rows / min(seconds[1:]),
-        "cold_rows_per_second": rows / seconds[0],
+        "rows_per_second": rows / seconds,
+        "cold_rows_per_second": rows / used[0][0],
+        "cpu_seconds_per_million": cpu_seconds / rows * 1e6,
     }
 
 
@@ -121,6 +153,23 @@ def _on_spark(spark: SparkSession, side: str, data: StreamData) -> Answer:
             if side == peers.SPARK_SQL
             else batch_outcomes(requests, events)
         )
+    return _answer(outcomes)
+
+
+def _imported(calls: DataFrame, data: StreamData, ids: int) -> Answer:
+    fields: TableFields = {
+        "host": "server",
+        "arrived_at": "started",
+        "service_ms": "took_ms",
+        "timeout_ms": data.timeout_ms,
+    }
+    if ids:
+        fields["request_id"] = "call"
+    trace = Trace.from_table(calls, **fields)
+    return _answer(trace.outcomes())
+
+
+def _answer(outcomes: DataFrame) -> Answer:
     found = outcomes.agg(
         F.count("*"),
         F.count_if(F.col("outcome") == EXPIRED),

@@ -53,6 +53,7 @@ STREAM_JOIN = "stream-stream join"
 STREAM_TIMERS = "timer per request"
 SPARK_SQL = "Spark SQL"
 OURS_TABLES = "request_purgatory (DataFrames)"
+OURS_CALLS = "request_purgatory (own table)"
 
 # Solutions on one machine without Spark.
 DUCKDB = "duckdb"
@@ -69,7 +70,7 @@ JVM_VARIANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     KAFKA_LIST_QUEUE: (KAFKA, {"queue": "list"}),
 }
 TIMERS = (OURS, OURS_MANUAL, ASYNCIO, UVLOOP, HEAPQ, TRIO, SCHED, THREADING, KAFKA, NETTY)
-ON_SPARK = (OURS_TABLES, STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
+ON_SPARK = (OURS_TABLES, OURS_CALLS, STREAM_JOIN, STREAM_TIMERS, SPARK_SQL)
 ON_TABLES = (DUCKDB, POLARS)
 BROKERS = (OURS_THREAD, MOCK_CLUSTER, KAFKA_BROKER)
 ALL = (

@@ -6,7 +6,8 @@ form for groups of two rows): the group is the watch key, the state is the reque
 at its deadline. All three run in a process with two cores. They read the same files in
 micro-batches of one file of each kind, have the same settings of Spark and its state store, and
 write Parquet. The written rows are checked against the expected ones. Rows are requests and events.
-"Warm" excludes the first two batches, in which the JVM compiles and Python's workers start.
+"Warm" excludes the first two batches, in which the JVM compiles and Python's workers start. CPU
+time is of all batches, and of this process, the JVM and its Python workers.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from benchmarks import peers
 from benchmarks.question import Case
+from benchmarks.stopwatch import tree_cpu_seconds
 from benchmarks.stream_data import StreamData
 from purgatory_spark._rows.schema import COMPLETED, EVENTS, EXPIRED, REQUESTS
 from purgatory_spark._spark.session import (
@@ -40,6 +42,7 @@ METRICS = {
     "warm_rows_per_second": "1/s",
     "rows_per_second": "1/s",
     "batch_seconds": "s",
+    "cpu_seconds_per_million": "s",
     "state_bytes": "bytes",
     "checkpoint_bytes": "bytes",
     "worker_bytes": "bytes",
@@ -121,10 +124,13 @@ def measure(
                 .parquet(str(folder / kind))
                 for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
             ]
+            cpu = tree_cpu_seconds()
             progress = _run(_outcomes(side, data, *tables), work)
+            cpu = tree_cpu_seconds() - cpu
             if not keys:
                 _check(spark, data, work / "out")
         return _figures(progress) | {
+            "cpu_seconds_per_million": cpu / (2 * requests) * 1e6,
             "checkpoint_bytes": _size(work / "checkpoint"),
             "worker_bytes": _largest_worker_bytes(),
         }

@@ -119,6 +119,26 @@ class StreamData:
     def _file(self, us: Column) -> Column:
         return ((us - _BEGIN_US) / F.lit(GAP_US * self.per_file)).cast("int").alias("file")
 
+    def make_calls(self, spark: SparkSession) -> Path:
+        """Write the requests as a user's own table, unless it exists: a row has its event's time.
+
+        Returns:
+            Its folder, which is beside `requests` and `events`.
+        """
+        folder = self.make(spark) / "calls"
+        if not folder.exists():
+            requests, events = self.tables(spark)
+            took_us = F.unix_micros("occurred_at") - F.unix_micros("arrived_at")
+            joined = requests.drop("host", "file").withColumn("key", F.col("watch_keys")[0])
+            calls = joined.join(events, "key").select(
+                F.col("host").alias("server"),
+                F.col("request_id").alias("call"),
+                F.col("arrived_at").alias("started"),
+                (took_us / 1000).alias("took_ms"),
+            )
+            calls.sort("started").write.mode("ignore").parquet(str(folder))
+        return folder
+
     def make(self, spark: SparkSession) -> Path:
         """Write the files unless they exist.
 

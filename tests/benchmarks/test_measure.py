@@ -58,6 +58,7 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     "batch": [
         {"requests": 2_000, "keys": 0, "passes": 2},
         {"requests": 2_000, "keys": 0, "watched": 3, "passes": 2},
+        {"requests": 2_000, "keys": 0, "ids": 0, "passes": 2},
     ],
     "replay": [
         {"source": "files", "requests": 2_000, "pending": 1_000, "passes": 1},
@@ -107,7 +108,8 @@ def _cases(*names: str) -> list[object]:
 
 def _is_slow(name: str, side: str, params: Mapping[str, Parameter]) -> bool:
     """Return True for peers, brokers, and all but two cases of the questions on Spark."""
-    is_additional = name == "stream" or params.get("source") == "made" or "watched" in params
+    is_additional = name == "stream" or params.get("source") == "made"
+    is_additional |= "watched" in params or "ids" in params
     is_broker = name.startswith("broker_") and name != "broker_fixture"
     return side != peers.OURS or is_additional or is_broker
 
