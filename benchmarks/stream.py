@@ -35,6 +35,7 @@ from purgatory_spark._spark.session import (
     create_session,
     local_checkpoint_settings,
 )
+from purgatory_spark._stream.endpoints.folders import OUTCOME_OPTIONS
 from purgatory_spark.stream import StreamSettings, delayed_operations
 
 QUESTION = "stream"
@@ -266,6 +267,8 @@ def _timed(requests: DataFrame, events: DataFrame) -> DataFrame:
 
 def _run(outcomes: DataFrame, work: Path) -> list[Any]:
     writer = outcomes.writeStream.format("parquet").option("path", str(work / "out"))
+    # Those of `purgatory stream`, for all sides.
+    writer = writer.options(**OUTCOME_OPTIONS)
     query = (
         writer.option("checkpointLocation", str(work / "checkpoint"))
         .trigger(availableNow=True)
