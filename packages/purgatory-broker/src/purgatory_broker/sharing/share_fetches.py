@@ -77,12 +77,13 @@ class ShareFetches:
             ]
             left = params.max_records
             for led in partitions:
-                result = SharedRecords(led.error)
                 if led in acquirable:
                     max_bytes = max(1, params.max_bytes // len(acquirable))
                     result = self._acquire(params, led, max_bytes, left)
                     left -= sum(each.last - each.first + 1 for each in result.acquired)
-                results[led.topic_partition] = result
+                    results[led.topic_partition] = result
+                elif led.error is not ErrorCode.NONE:
+                    results[led.topic_partition] = SharedRecords(led.error)
             reply(results)
 
     def _acquire(

@@ -114,7 +114,8 @@ class SharePartitions:
                 max_delivery_count=self._groups.max_delivery_count,
                 on_lock_end=self._locks.end,
             )
-            self._notify(led)
+            # At once, before the next state is taken: a fetch has what is read first, as in Kafka.
+            self.purgatory.notify(led.watch_key)
 
     def forget(self, key: TopicPartition) -> None:
         """Forget a partition that this node leads no more, or whose topic is deleted."""

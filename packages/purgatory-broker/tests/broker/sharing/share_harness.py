@@ -47,11 +47,20 @@ class ShareHarness(ClusterHarness):
         await self.create_topic()
         await self.initialize(start_offset)
 
-    async def initialize(self, start_offset: int = 0, state_epoch: int = 0) -> None:
-        """Initialize the state of the share partition, as the group coordinator does."""
+    async def initialize(
+        self, start_offset: int = 0, state_epoch: int = 0, partition: int = KEY.partition
+    ) -> None:
+        """Initialize the state of a share partition, as the group coordinator does."""
         reply: Reply[Any] = Reply(asyncio.get_running_loop().time())
-        self.node(0).share_states.initialize(self.share_key, state_epoch, start_offset, reply.take)
+        key = self.share_key._replace(partition=partition)
+        self.node(0).share_states.initialize(key, state_epoch, start_offset, reply.take)
         await reply.get()
+
+    async def add_partition(self) -> None:
+        """Give the topic a second partition, with a state."""
+        self.cluster.controller.topic_changes.add_partitions(KEY.topic, 2, None)
+        await self.settle()
+        await self.initialize(partition=1)
 
     @property
     def topic_id(self) -> UUID:
@@ -114,19 +123,23 @@ class Member:
         min_bytes: int = 1,
         max_bytes: int = 2**20,
         acquire_mode: int = 0,
+        partitions: Sequence[int] = (KEY.partition,),
     ) -> Reply[ShareFetchResponse]:
         """Fetch, in a new session or in the present one."""
         epoch = self.next_epoch(node) if epoch is None else epoch
-        partition = FetchPartition(
-            partition_index=KEY.partition,
-            acknowledgement_batches=[
-                FetchAcknowledgementBatch(
-                    first_offset=first, last_offset=last, acknowledge_types=list(types)
-                )
-                for first, last, types in acknowledged
-            ],
-        )
-        topic = FetchTopic(topic_id=self.harness.topic_id, partitions=[partition])
+        named = [
+            FetchPartition(
+                partition_index=number,
+                acknowledgement_batches=[
+                    FetchAcknowledgementBatch(
+                        first_offset=first, last_offset=last, acknowledge_types=list(types)
+                    )
+                    for first, last, types in acknowledged
+                ],
+            )
+            for number in partitions
+        ]
+        topic = FetchTopic(topic_id=self.harness.topic_id, partitions=named)
         return self.send(
             node,
             ShareFetchRequest(
@@ -202,6 +215,16 @@ def partition_of(response: ShareFetchResponse) -> PartitionData | None:
     """Return the only partition of a response; None if it has none."""
     assert not response.error_code, response.error_code
     return response.responses[0].partitions[0] if response.responses else None
+
+
+def by_partition(response: ShareFetchResponse) -> dict[int, list[tuple[int, ...]]]:
+    """Return the acquired ranges of each partition of a response."""
+    assert not response.error_code, response.error_code
+    return {
+        data.partition_index: ranges(data)
+        for topic in response.responses
+        for data in topic.partitions
+    }
 
 
 def ranges(data: PartitionData) -> list[tuple[int, ...]]:

@@ -21,6 +21,7 @@ from tests.broker.sharing.share_harness import (
     RENEW,
     Member,
     ShareHarness,
+    by_partition,
     partition_of,
     ranges,
     run_shares,
@@ -42,6 +43,30 @@ def test_fetch_acquires_what_is_in_the_log() -> None:
         assert data is not None
         assert [each.first_offset for each in data.acquired_records] == [3]
         assert waiting.waited_ms < 10
+
+    run_shares(scenario)
+
+
+def test_first_fetch_has_what_is_read_first() -> None:
+    """As in Kafka, it ends with the first state that is read; the next one has the others."""
+
+    async def scenario(harness: ShareHarness) -> None:
+        await harness.add_partition()
+        other = TopicPartition(KEY.topic, 1)
+        harness.produce(0, b"0", b"1")
+        harness.produce(0, b"2", key=other)
+        member = Member(harness, "m")
+        first = await member.fetch(partitions=(0, 1)).get()
+        assert by_partition(first) == {0: [(0, 1, 1)]}
+        assert by_partition(await member.fetch(partitions=()).get()) == {1: [(0, 0, 1)]}
+        harness.produce(0, b"3")
+        harness.produce(0, b"4", key=other)
+        # The states are known: a fetch has all that there is.
+        another = Member(harness, "another")
+        assert by_partition(await another.fetch(partitions=(0, 1)).get()) == {
+            0: [(2, 2, 1)],
+            1: [(1, 1, 1)],
+        }
 
     run_shares(scenario)
 

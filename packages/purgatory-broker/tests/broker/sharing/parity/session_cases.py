@@ -7,12 +7,14 @@ from uuid import UUID
 
 from tests.broker.parity.batches import batch
 from tests.broker.parity.case_harness import CaseHarness
+from tests.broker.parity.raw import RawClient
 from tests.broker.sharing.parity.member import (
     ACCEPT,
     GAP,
     REJECT,
     RELEASE,
     ShareMember,
+    call,
     prepared,
     ranges,
     read,
@@ -53,6 +55,32 @@ def share_fetch_first_response(harness: CaseHarness) -> Any:
         "acknowledge unknown partition": member.acknowledge((0, 0, [ACCEPT]), indexes=(7,)),
         "acknowledge unknown topic": member.acknowledge((0, 0, [ACCEPT]), topic_id=UUID(int=77)),
     }
+
+
+def share_first_fetch_of_two_partitions(harness: CaseHarness) -> Any:
+    """Fetch two partitions whose states the leader has to read, one after the other."""
+    topic, group = harness.topic(partitions=2), harness.name("group")
+    harness.produce(harness.leader(topic), topic, batch(b"0"), batch(b"1"))
+    topic_id = harness.topic_id(topic)
+    for number in range(2):
+        state = {"partition": number, "state_epoch": 0, "start_offset": 0}
+        topics = [{"topic_id": topic_id, "partitions": [state]}]
+        coordinator = share_coordinator(harness, group, topic, number)
+
+        def initialized(client: RawClient = coordinator, topics: Any = topics) -> bool:
+            answer = call(client, "InitializeShareGroupState", group_id=group, topics=topics)
+            return not answer.results[0].partitions[0].error_code
+
+        harness.until(initialized)
+    member = ShareMember(harness, topic, group)
+    return [
+        [
+            [partition.partition_index, len(partition.acquired_records)]
+            for answered in member.fetch(indexes=indexes).responses
+            for partition in answered.partitions
+        ]
+        for indexes in ((0, 1), (), ())
+    ]
 
 
 def share_fetch_of_unknown_topic(harness: CaseHarness) -> Any:
@@ -199,6 +227,7 @@ def share_state_after_all_is_accepted(harness: CaseHarness) -> Any:
 CASES = (
     share_session_epochs,
     share_fetch_first_response,
+    share_first_fetch_of_two_partitions,
     share_fetch_of_unknown_topic,
     share_acquire_and_acknowledge,
     share_acknowledge_errors,
