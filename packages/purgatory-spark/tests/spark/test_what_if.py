@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.timeout_trials import pending_rise
+from purgatory_spark._analysis.timeout_trials import what_if_of
 from purgatory_spark._analysis.what_if import suggest_timeouts, what_if
 from purgatory_spark._outcomes.batch import satisfactions
 from purgatory_spark._outcomes.replay import replay
@@ -39,14 +39,35 @@ def satisfied(trace: tuple[DataFrame, DataFrame]) -> Iterator[DataFrame]:
     table.unpersist()
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20)), max_size=30))
-def test_peak_pending_is_the_maximum_over_time(waits: list[tuple[int, int]]) -> None:
-    spans = [(arrived, arrived + waited) for arrived, waited in waits]
-    most = max((sum(start <= now < end for start, end in spans) for now in range(51)), default=0)
-    arrived = np.sort(np.array([start for start, _ in spans], dtype=np.int64))
-    ended = np.array([end for _, end in sorted(spans)], dtype=np.int64)
-    waited = ended > arrived
-    assert pending_rise(arrived[waited], ended[waited]) == most
+@given(
+    st.lists(st.tuples(st.integers(-5, 30), st.none() | st.integers(0, 20)), max_size=30),
+    st.integers(-6, 20),
+    st.integers(0, 30),
+)
+def test_what_timeouts_do_is_counted_at_every_time(
+    waits: list[tuple[int, int | None]], start: int, length: int
+) -> None:
+    end = start + length
+    timeouts = [0, 3, 8, 100]
+    never = 10**6
+    # All requests that may end in the time are given, and those that arrive there.
+    answers = sorted((at, never if wait is None else wait) for at, wait in waits if at < end)
+    arrived = np.array([at for at, _ in answers], dtype=np.int64) * 1000
+    satisfied = arrived + np.array([wait for _, wait in answers], dtype=np.int64) * 1000
+    found = what_if_of(arrived, satisfied, timeouts, start * 1000, end * 1000)
+    here = [(at, wait) for at, wait in answers if start <= at]
+    for number, timeout in enumerate(timeouts):
+        spans = [(at, at + min(wait, timeout)) for at, wait in answers]
+        # Who ends at a time is not pending any more, and who arrives is.
+        pending = [sum(at <= now < ended for at, ended in spans) for now in range(start - 1, end)]
+        before, *during = pending
+        before = sum(at < start <= ended for at, ended in spans)
+        after = sum(at < end <= ended for at, ended in spans if at < ended)
+        assert found.requests[number] == len(here)
+        assert found.expired[number] == sum(wait > timeout for _, wait in here)
+        assert found.waited_us[number] == 1000 * sum(min(wait, timeout) for _, wait in here)
+        assert found.rise[number] == max([0, *[now - before for now in during]])
+        assert found.change[number] == after - before
 
 
 def test_timeout_in_use_gives_the_actual_outcomes(

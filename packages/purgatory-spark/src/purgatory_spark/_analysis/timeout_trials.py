@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from purgatory_spark._rows.trace_columns import MAX_TIMEOUT_MS
-from purgatory_spark._spark.arrays import Ints
+from purgatory_spark._spark.arrays import Bools, Floats, Ints
 
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
@@ -38,47 +38,88 @@ def _rounded_up(ms: float) -> int:
     return min(MAX_TIMEOUT_MS, max(1, math.ceil(ms / unit) * unit))
 
 
+@dataclass(frozen=True)
+class WhatIf:
+    """What timeouts would have done to the requests that arrive in a time; an element for each."""
+
+    requests: Ints
+    expired: Ints
+    waited_us: Floats
+    change: Ints
+    rise: Ints
+
+
+def what_if_of(
+    arrived: Ints, satisfied: Ints, timeouts: Sequence[int], start: int, end: int
+) -> WhatIf:
+    """Compute what timeouts would have done to requests that arrive from `start` until `end`.
+
+    `arrived`: ascending; those of earlier requests that may end after `start`, too. `timeouts`: in
+    ms, ascending. Other times are microseconds. What a timeout lets complete, each longer one does,
+    too: so each request is looked at until the first timeout that is long enough.
+    """
+    here = slice(*np.searchsorted(arrived, [start, end]).tolist())
+    arrivals = arrived[here]
+    completed: Ints = np.zeros(len(arrivals) + 1, dtype=np.int64)
+    completed_us, rows = 0.0, []
+    for timeout_ms in timeouts:
+        deadline = arrived + timeout_ms * 1000
+        completes = satisfied <= deadline
+        if completes.any():
+            ended = satisfied[completes]
+            waits = (ended - arrived[completes])[_is_within(arrived[completes], start, end)]
+            completed_us += float(np.sum(waits, dtype=np.float64))
+            completed += _ends_before(arrivals, np.sort(ended), start, end)
+            left = np.flatnonzero(~completes)
+            arrived, satisfied, deadline = arrived[left], satisfied[left], deadline[left]
+        ends = completed + _ends_before(arrivals, deadline, start, end)
+        pending = np.cumsum(1 - ends[:-1], dtype=np.int32)
+        expired = int(np.count_nonzero(_is_within(arrived, start, end)))
+        rows.append(
+            (
+                len(arrivals),
+                expired,
+                completed_us + float(expired) * timeout_ms * 1000,
+                len(arrivals) - int(ends.sum()),
+                max(0, int(pending.max(initial=0))),
+            )
+        )
+    return WhatIf(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def _is_within(times: Ints, start: int, end: int) -> Bools:
+    return (start <= times) & (times < end)
+
+
+def _ends_before(arrivals: Ints, ended: Ints, start: int, end: int) -> Ints:
+    """Return how many of the requests that end in a time do so between two arrivals.
+
+    The number of an arrival is of those that end after the arrival before, up to this one: a
+    request that ends when another arrives is not pending any more. `ended` is ascending.
+    """
+    first, last = np.searchsorted(ended, [start, end])
+    at = np.searchsorted(arrivals, ended[first:last])
+    ends: Ints = np.bincount(at, minlength=len(arrivals) + 1)
+    return ends
+
+
 def slice_what_if(table: pa.Table, timeouts: list[int]) -> pa.Table:
     group, number, start, end = (
         table.column(name)[0].as_py() for name in ("group", "slice", "start_us", "end_us")
     )
     arrived: Ints = table.column("arrived_us").to_numpy()
     order = np.argsort(arrived, kind="stable")
-    arrived = arrived[order]
-    satisfied: Ints = table.column("satisfied_us").to_numpy()[order]
-    arrives_here = (start <= arrived) & (arrived < end)
-    rows: list[dict[str, Any]] = []
-    for timeout_ms in timeouts:
-        deadline = arrived + timeout_ms * 1000
-        completed = satisfied <= deadline
-        ended = np.where(completed, satisfied, deadline)
-        waited = ended > arrived
-        arrivals = arrived[arrives_here & waited]
-        ends = ended[(start <= ended) & (ended < end) & waited]
-        expired = int(np.count_nonzero(arrives_here & ~completed))
-        waits = (ended - arrived)[arrives_here]
-        rows.append(
-            {
-                "group": group,
-                "slice": number,
-                "timeout_ms": timeout_ms,
-                "requests": int(np.count_nonzero(arrives_here)),
-                "expired": expired,
-                "expired_waited_ms": float(expired * timeout_ms),
-                "waited_ms": float(np.sum(waits, dtype=np.float64)) / 1000,
-                "change": len(arrivals) - len(ends),
-                "rise": pending_rise(arrivals, ends),
-            }
-        )
-    return pa.Table.from_pylist(rows)
-
-
-def pending_rise(arrived: Ints, ended: Ints) -> int:
-    """Return by how much the pending requests rise at most; `arrived` is ascending.
-
-    A request that ends when another arrives is not pending any more at that time.
-    """
-    if not len(arrived):
-        return 0
-    ended_before = np.searchsorted(np.sort(ended), arrived, side="right")
-    return max(0, int(np.max(np.arange(1, len(arrived) + 1) - ended_before)))
+    satisfied: Ints = table.column("satisfied_us").to_numpy()
+    found = what_if_of(arrived[order], satisfied[order], timeouts, start, end)
+    columns = {
+        "group": np.full(len(timeouts), group),
+        "slice": np.full(len(timeouts), number),
+        "timeout_ms": np.array(timeouts),
+        "requests": found.requests,
+        "expired": found.expired,
+        "expired_waited_ms": found.expired * np.array(timeouts, dtype=float),
+        "waited_ms": found.waited_us / 1000,
+        "change": found.change,
+        "rise": found.rise,
+    }
+    return pa.table({name: pa.array(column) for name, column in columns.items()})

@@ -19,8 +19,9 @@ from purgatory_spark._analysis.cut_off import censoring_of, find_cut_off, timeou
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.timeout_trials import (
     SUGGESTED_QUANTILES,
-    slice_what_if,
+    WhatIf,
     timeouts_for,
+    what_if_of,
 )
 from purgatory_spark._analysis.wait_scale import bucket_numbers
 from purgatory_spark._errors import TraceFormatError
@@ -39,7 +40,10 @@ _SHARD_ROWS = 40_000
 
 @dataclass(frozen=True)
 class EndedRequests:
-    """The requests of a shard, by host; times are microseconds since the epoch, or `NEVER`."""
+    """The requests of a shard, by host and in order of arrival.
+
+    Times are microseconds since the epoch, or `NEVER`.
+    """
 
     host: Ints
     arrived_us: Ints
@@ -50,30 +54,22 @@ class EndedRequests:
     def of(cls, satisfied: pa.Table) -> EndedRequests:
         encoded = pc.dictionary_encode(satisfied.column("host").combine_chunks())
         host: Ints = encoded.indices.to_numpy().astype(np.int64)
-        order = np.argsort(host, kind="stable")
+        order = np.lexsort((satisfied.column("arrived_us").to_numpy(), host))
         columns = [
             pc.fill_null(satisfied.column(name), int(NEVER)).to_numpy()[order]
             for name in ("arrived_us", "deadline_us", "satisfied_us")
         ]
         return cls(host[order], *columns)
 
-    def what_if(self, timeouts_ms: list[int]) -> list[pa.Table]:
+    def what_if(self, timeouts_ms: list[int]) -> list[WhatIf]:
         """Return what each timeout would have done to each host."""
-        starts = np.flatnonzero(np.append(True, np.diff(self.host) != 0)[: len(self.host)])
-        bounds = [*starts.tolist(), len(self.host)]
-        return [
-            slice_what_if(self._host_table(start, end), timeouts_ms)
-            for start, end in pairwise(bounds)
-        ]
-
-    def _host_table(self, start: int, end: int) -> pa.Table:
         never = int(NEVER)
-        rows = end - start
-        whole = {"group": 0, "slice": 0, "start_us": -never, "end_us": never}
-        columns = {name: pa.repeat(value, rows) for name, value in whole.items()}
-        columns["arrived_us"] = pa.array(self.arrived_us[start:end])
-        columns["satisfied_us"] = pa.array(self.satisfied_us[start:end])
-        return pa.table(columns)
+        starts = np.flatnonzero(np.append(True, np.diff(self.host) != 0)[: len(self.host)])
+        hosts = [slice(*bounds) for bounds in pairwise([*starts.tolist(), len(self.host)])]
+        return [
+            what_if_of(self.arrived_us[host], self.satisfied_us[host], timeouts_ms, -never, never)
+            for host in hosts
+        ]
 
 
 @dataclass(frozen=True)
@@ -147,8 +143,8 @@ def answer(
     timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
     with ThreadPoolExecutor() as threads:
         of_shards = list(threads.map(lambda shard: shard.what_if(timeouts_ms), shards))
-    tables = [table for tables in of_shards for table in tables]
-    rows = _added_up(pa.concat_tables(tables), _bytes_per_operation(keys_per_request))
+    of_hosts = [host for hosts in of_shards for host in hosts]
+    rows = _added_up(of_hosts, timeouts_ms, _bytes_per_operation(keys_per_request))
     in_use = sorted(set(in_use))
     is_late = (satisfied_us != NEVER) & (satisfied_us > deadline_us)
     recommendation = recommend(
@@ -179,21 +175,24 @@ def _answer_times(arrived_us: Ints, timeout_us: Ints, satisfied_us: Ints) -> Ans
     return AnswerTimes(filled + least, longest[filled] / 1000, answered[filled], given_up)
 
 
-def _added_up(tables: pa.Table, bytes_per_operation: float) -> list[WhatIfRow]:
-    sums = ("requests", "expired", "expired_waited_ms", "waited_ms")
-    grouped = tables.group_by("timeout_ms").aggregate(
-        [*[(name, "sum") for name in sums], ("rise", "max")]
+def _added_up(
+    of_hosts: Sequence[WhatIf], timeouts_ms: Sequence[int], bytes_per_operation: float
+) -> list[WhatIfRow]:
+    requests, expired, waited_us = (
+        np.sum([getattr(host, name) for host in of_hosts], axis=0).tolist()
+        for name in ("requests", "expired", "waited_us")
     )
+    peaks = np.max([host.rise for host in of_hosts], axis=0).tolist()
     return [
         {
-            "timeout_ms": row["timeout_ms"],
-            "requests": row["requests_sum"],
-            "expired": row["expired_sum"],
-            "expired_share": row["expired_sum"] / row["requests_sum"],
-            "expired_waited_ms": row["expired_waited_ms_sum"],
-            "mean_waited_ms": row["waited_ms_sum"] / row["requests_sum"],
-            "peak_pending": row["rise_max"],
-            "peak_bytes": row["rise_max"] * bytes_per_operation,
+            "timeout_ms": timeout_ms,
+            "requests": requests[at],
+            "expired": expired[at],
+            "expired_share": expired[at] / requests[at],
+            "expired_waited_ms": float(expired[at] * timeout_ms),
+            "mean_waited_ms": waited_us[at] / 1000 / requests[at],
+            "peak_pending": peaks[at],
+            "peak_bytes": peaks[at] * bytes_per_operation,
         }
-        for row in grouped.sort_by("timeout_ms").to_pylist()
+        for at, timeout_ms in enumerate(timeouts_ms)
     ]
