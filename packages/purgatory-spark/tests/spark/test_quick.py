@@ -7,7 +7,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from itertools import permutations
+from itertools import permutations, product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import purgatory_spark
+from purgatory_spark._local.ended_requests import EndedRequests, end_own_requests, end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
+from purgatory_spark._rows.trace_columns import AGGREGATES
 from purgatory_spark._traces.import_settings import ImportSettings
 from tests.spark.command import Purgatory, command_runner
 from tests.spark.trace_folders import write_lines
@@ -169,3 +172,45 @@ def test_one_of_equal_requests_counts_in_any_order(tmp_path: Path) -> None:
         assert trace.mapped is not None
         kept += trace.mapped.requests.column("watch_keys").to_pylist()
     assert kept == [kept[0]] * 6
+
+
+def ended(shards: list[EndedRequests]) -> list[tuple[int, ...]]:
+    columns = ("arrived_us", "deadline_us", "satisfied_us")
+    return sorted(
+        row
+        for shard in shards
+        for row in zip(*(getattr(shard, name).tolist() for name in columns), strict=True)
+    )
+
+
+def test_own_answers_end_requests_as_events_on_their_keys_do() -> None:
+    ends = [None, 2_000, 9_999_000, 1_000]
+    cases = list(product(AGGREGATES, (-1.0, 0.0, 0.5, 1.0, 1.5, inf), ("all", "any", "1"), ends))
+    aggregates, thresholds, quantifiers, ended_at = zip(*cases, strict=True)
+    size = len(cases)
+    requests = {
+        "host": [f"h{row % 3}" for row in range(size)],
+        "request_id": list(map(str, range(size))),
+        "request_type": pa.nulls(size, pa.string()),
+        "arrived_at": pa.repeat(1_000, size),
+        "timeout_ms": pa.array([row % 9 for row in range(size)], pa.int32()),
+        "watch_keys": [[str(row)] for row in range(size)],
+        "aggregate": aggregates,
+        "threshold": thresholds,
+        "quantifier": quantifiers,
+        "ended_at": pa.array(ended_at, pa.int64()),
+    }
+    table = pa.table(requests)
+    answered = table.filter(table.column("ended_at").is_valid())
+    events = pa.table(
+        {
+            "host": answered.column("host"),
+            "key": answered.column("request_id"),
+            "occurred_at": answered.column("ended_at"),
+            "amount": pa.repeat(1.0, answered.num_rows),
+        }
+    )
+    with_keys = table.drop_columns(["ended_at"]).to_batches()
+    assert ended(end_own_requests(table)) == ended(
+        end_requests(with_keys, events.to_batches(), size)
+    )

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._local.table_files import TableFiles
-from purgatory_spark._rows.column_values import bools
 from purgatory_spark._rows.mapped_columns import (
     MappedColumns,
     map_event_columns,
@@ -25,6 +26,8 @@ from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
 
+_Result = TypeVar("_Result")
+
 _ID_DIGITS = 12
 #: The types of the columns of a table without rows.
 _EMPTY = pa.unify_schemas(
@@ -33,53 +36,84 @@ _EMPTY = pa.unify_schemas(
 
 
 class MappedTrace:
-    """Requests and events in `ARROW_SCHEMAS`, and the number of rejected rows for each reason."""
+    """The rows of a table.
+
+    Attributes:
+        rows: How many there are.
+        rejected: The number of those that are rejected, for each reason.
+        requests: The requests in columns of `ARROW_SCHEMAS`, and `ended_at`.
+        events: The events; None if each request waits for its own answer alone. Requests have no
+            `watch_keys` then, and no `request_id` unless a column has it.
+    """
 
     def __init__(
         self, requests: TableFiles, mapping: TableMapping, events: TableFiles | None = None
     ) -> None:
-        mapped = _map(requests, partial(map_request_columns, mapping=mapping))
-        self.rejected = Counter(rejections(mapped))
-        self.rows = sum(each.fields.num_rows for each in mapped) + requests.malformed
-        self.rejected["malformed row"] += requests.malformed
-        rows = _joined(mapped, mapping)
-        is_first = None
-        if "request_id" in mapping.columns:
-            repeated, is_first = _repeated(rows)
-            self.rejected[REPEATED] += int(repeated.sum())
-            rows, is_first = rows.filter(pa.array(~repeated)), is_first[~repeated]
-        else:
+        names = [*ARROW_SCHEMAS["requests"].names, "ended_at"]
+        has_ids = "request_id" in mapping.columns
+        if not has_ids:
+            names.remove("request_id")
+        if not mapping.key_columns:
+            names.remove("watch_keys")
+
+        def map_requests(batch: pa.RecordBatch) -> tuple[MappedColumns, Words | None]:
+            mapped = map_request_columns(batch, mapping)
+            return mapped, _hashes_of_ids(mapped.accepted) if has_ids else None
+
+        found = _in_threads(map_requests, requests.batches())
+        self.rejected: Counter[str] = Counter()
+        self.rows = 0
+        mapped = self._counted(requests, [each for each, _ in found])
+        rows = _concatenated(mapped, names)
+        if has_ids:
+            repeated = _repeated(rows, [hashes for _, hashes in found if hashes is not None])
+            if repeated.any():
+                self.rejected[REPEATED] += int(repeated.sum())
+                rows = rows.filter(pa.array(~repeated))
+        self.requests: pa.Table = rows
+        self.events: pa.Table | None = None
+        if events is None and not mapping.key_columns:
+            return
+        if not has_ids:
             rows = rows.append_column("request_id", _numbers_in_order(rows))
         if not mapping.key_columns:
-            own_keys = _own_keys(rows, is_first if events is None else None)
-            rows = rows.append_column("watch_keys", own_keys)
-        self.requests = rows.select(ARROW_SCHEMAS["requests"].names)
+            rows = rows.append_column("watch_keys", _as_keys(rows.column("request_id")))
+        self.requests = rows
         if events is None:
             self.events = _ends(rows)
         else:
-            mapped = _map(events, partial(map_event_columns, mapping=mapping))
-            self.rejected += Counter(rejections(mapped))
-            self.rejected["malformed row"] += events.malformed
-            self.rows += sum(each.fields.num_rows for each in mapped) + events.malformed
+            map_events = partial(map_event_columns, mapping=mapping)
+            mapped = self._counted(events, _in_threads(map_events, events.batches()))
             self.events = _concatenated(mapped, ARROW_SCHEMAS["events"].names)
-        self.rejected = +self.rejected
+
+    def _counted(self, table: TableFiles, mapped: list[MappedColumns]) -> list[MappedColumns]:
+        self.rows += sum(each.fields.num_rows for each in mapped) + table.malformed
+        self.rejected += Counter({**rejections(mapped), "malformed row": table.malformed})
+        return mapped
 
 
-def _map(
-    table: TableFiles, map_batch: Callable[[pa.RecordBatch], MappedColumns]
-) -> list[MappedColumns]:
-    # Arrow and NumPy do most of it without Python's lock.
-    with ThreadPoolExecutor() as threads:
-        return list(threads.map(map_batch, table.batches()))
+def _in_threads(
+    function: Callable[[pa.RecordBatch], _Result], batches: Iterable[pa.RecordBatch]
+) -> list[_Result]:
+    """Return the results for batches, in their order.
 
+    Arrow and NumPy do most of it without Python's lock. A thread reads a batch when it has done one
+    before, so that few are in memory.
+    """
+    numbered, reading = enumerate(batches), Lock()
+    results: dict[int, _Result] = {}
 
-def _joined(mapped: Iterable[MappedColumns], mapping: TableMapping) -> pa.Table:
-    names = [*ARROW_SCHEMAS["requests"].names, "ended_at"]
-    if "request_id" not in mapping.columns:
-        names.remove("request_id")
-    if not mapping.key_columns:
-        names.remove("watch_keys")
-    return _concatenated(mapped, names)
+    def work(_: int) -> None:
+        while True:
+            with reading:
+                number, batch = next(numbered, (-1, None))
+            if batch is None:
+                return
+            results[number] = function(batch)
+
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+        list(threads.map(work, range(pa.cpu_count())))
+    return [results[number] for number in sorted(results)]
 
 
 def _concatenated(mapped: Iterable[MappedColumns], names: list[str]) -> pa.Table:
@@ -89,44 +123,46 @@ def _concatenated(mapped: Iterable[MappedColumns], names: list[str]) -> pa.Table
     return pa.Table.from_batches(batches)
 
 
-def _repeated(rows: pa.Table) -> tuple[Bools, Bools]:
-    """Return which requests are repeated, and which are the first ones of their ids."""
-    if _are_distinct(rows):
-        none: Bools = np.zeros(rows.num_rows, dtype=bool)
-        return none, ~none
+def _hashes_of_ids(requests: pa.RecordBatch) -> Words:
+    """Return hashes of hosts and ids."""
+    hosts = requests.column("host")
+    of_hosts = hash_strings(hosts.dictionary, np.zeros(len(hosts.dictionary), dtype=np.uint64))
+    return hash_strings(requests.column("request_id"), of_hosts[hosts.indices.to_numpy()])
+
+
+def _repeated(rows: pa.Table, hashes_of_ids: list[Words]) -> Bools:
+    """Return which requests are repeated."""
+    repeated: Bools = np.zeros(rows.num_rows, dtype=bool)
+    hashes = np.concatenate([np.zeros(0, dtype=np.uint64), *hashes_of_ids])
+    in_order = np.sort(hashes)
+    again = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not len(again):
+        return repeated
+    several = np.flatnonzero(np.isin(hashes, again))
+    rows = rows.take(pa.array(several))
+    rows = pa.table({name: _plain(one_chunk(rows.column(name))) for name in rows.schema.names})
+    if "watch_keys" not in rows.schema.names:
+        rows = rows.append_column("watch_keys", _as_keys(pa.nulls(len(several), pa.string())))
     arrived_us: Ints = rows.column("arrived_at").to_numpy()
     deadline_us = arrived_us + rows.column("timeout_ms").to_numpy().astype(np.int64) * 1000
     ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
 
     def ties_of(at: Ints) -> Words:
         # Those that are equal as requests are in order of their ends, and of their rows.
-        taken = rows.take(pa.array(at))
-        tied = pa.table({n: _plain(one_chunk(taken.column(n))) for n in taken.schema.names})
-        if "watch_keys" not in tied.schema.names:
-            no_keys = pa.array([[]] * len(at), pa.list_(pa.string()))
-            tied = tied.append_column("watch_keys", no_keys)
         ranks = np.empty(len(at), dtype=np.uint64)
-        in_order = np.lexsort((at, ended[at], tie_numbers(tied)))
+        in_order = np.lexsort((at, ended[at], tie_numbers(rows.take(pa.array(at)))))
         ranks[in_order] = np.arange(len(at), dtype=np.uint64)
         return ranks
 
     hosts, ids = rows.column("host"), rows.column("request_id")
-    plain_hosts = pa.chunked_array([_plain(chunk) for chunk in hosts.chunks], pa.string())
-    repeated = repeated_in_table(plain_hosts, ids, arrived_us, deadline_us, ties_of)
-    names = one_chunk(pc.binary_join_element_wise(plain_hosts, ids, "\0"))
-    number = names.dictionary_encode().indices.to_numpy()
-    order = np.lexsort((repeated, arrived_us, number))
-    is_first: Bools = np.ones(len(order), dtype=bool)
-    is_first[order] = np.append(True, np.diff(number[order]) != 0)[: len(order)]
-    return repeated, is_first
+    repeated[several] = repeated_in_table(hosts, ids, arrived_us, deadline_us, ties_of)
+    return repeated
 
 
-def _are_distinct(rows: pa.Table) -> bool:
-    """Return whether all requests have ids of their own, by hashes of them."""
-    ids = rows.column("request_id")
-    hashes = [hash_strings(chunk, np.zeros(len(chunk), dtype=np.uint64)) for chunk in ids.chunks]
-    in_order = np.sort(np.concatenate([np.zeros(0, dtype=np.uint64), *hashes]))
-    return not bool((in_order[1:] == in_order[:-1]).any())
+def _as_keys(ids: pa.ChunkedArray | pa.Array) -> pa.ListArray:
+    """Return lists of one key each."""
+    keys = one_chunk(ids)
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(keys) + 1), pa.int32()), keys)
 
 
 def _numbers_in_order(rows: pa.Table) -> pa.Array:
@@ -142,21 +178,6 @@ def _numbers_in_order(rows: pa.Table) -> pa.Array:
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order)) - start + 1
     return pc.utf8_lpad(pa.array(number).cast(pa.string()), _ID_DIGITS, "0")
-
-
-def _own_keys(rows: pa.Table, is_first: Bools | None) -> pa.Array:
-    """Return the watch keys of requests that wait for their own answer (`columns.map_rows`).
-
-    `is_first`: which ones are the first of their ids; None if answers are of an id.
-    """
-    keys = one_chunk(rows.column("request_id"))
-    is_plain = None if is_first is None else is_first & ~bools(pc.starts_with(keys, " "))
-    if is_plain is not None and not is_plain.all():
-        arrived = one_chunk(rows.column("arrived_at")).cast(pa.string())
-        reused = pc.binary_join_element_wise("", arrived, keys, " ")
-        keys = pc.if_else(pa.array(is_plain), keys, reused)
-    offsets = pa.array(np.arange(len(keys) + 1), pa.int32())
-    return pa.ListArray.from_arrays(offsets, keys)
 
 
 def _ends(rows: pa.Table) -> pa.Table:

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._importers.likely_columns import likely_options
+from purgatory_spark._local.ended_requests import end_own_requests, end_requests
 from purgatory_spark._local.mapped_trace import MappedTrace
 from purgatory_spark._local.table_files import NeedsSparkError, TableFiles
-from purgatory_spark._local.trace_answer import TraceAnswer, answer, end_requests
+from purgatory_spark._local.trace_answer import TraceAnswer, answer
 from purgatory_spark._local.trace_files import count_rows, read_trace_table
 from purgatory_spark._traces.import_settings import ImportSettings
 from purgatory_spark._traces.manifest import MANIFEST, is_trace_folder, read_manifest
@@ -55,6 +56,24 @@ class QuickTrace:
 
     def answer(self, timeouts: Sequence[int] | None = None) -> TraceAnswer | None:
         """Return which timeout to choose; None if there are no requests."""
+        if self.mapped is None:
+            rows = count_rows(self._folder, "requests")
+            tables = [read_trace_table(self._folder, kind) for kind in ("requests", "events")]
+            return self._answer(tables[0], tables[1], rows, timeouts)
+        requests, events = self.mapped.requests, self.mapped.events
+        if events is not None:
+            tables = [iter(table.to_batches()) for table in (requests, events)]
+            return self._answer(tables[0], tables[1], requests.num_rows, timeouts)
+        shards = end_own_requests(requests)
+        return answer(shards, self.parameters, timeouts, 1) if shards else None
+
+    def _answer(
+        self,
+        requests: Iterator[pa.RecordBatch],
+        events: Iterator[pa.RecordBatch],
+        rows: int,
+        timeouts: Sequence[int] | None,
+    ) -> TraceAnswer | None:
         keys = 0
 
         def counting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -63,16 +82,7 @@ class QuickTrace:
                 keys += pc.sum(pc.list_value_length(batch.column("watch_keys"))).as_py() or 0
                 yield batch
 
-        if self.mapped is None:
-            tables = {kind: read_trace_table(self._folder, kind) for kind in ("requests", "events")}
-            rows = count_rows(self._folder, "requests")
-        else:
-            tables = {
-                "requests": iter(self.mapped.requests.to_batches()),
-                "events": iter(self.mapped.events.to_batches()),
-            }
-            rows = self.mapped.requests.num_rows
-        shards = end_requests(counting(tables["requests"]), tables["events"], rows)
+        shards = end_requests(counting(requests), events, rows)
         if not shards:
             return None
         return answer(shards, self.parameters, timeouts, max(1, round(keys / rows)))

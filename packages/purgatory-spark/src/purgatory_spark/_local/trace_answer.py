@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from purgatory_spark._analysis.answer_times import AnswerTimes
 from purgatory_spark._analysis.cut_off import censoring_of, find_cut_off, timeouts_in_use
@@ -21,55 +17,15 @@ from purgatory_spark._analysis.timeout_trials import (
     SUGGESTED_QUANTILES,
     WhatIf,
     timeouts_for,
-    what_if_of,
 )
 from purgatory_spark._analysis.wait_scale import bucket_numbers
-from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._local.ended_requests import EndedRequests
 from purgatory_spark._outcomes.condition import NEVER
-from purgatory_spark._outcomes.satisfied import LEAST_SHARDS, satisfy_shard
-from purgatory_spark._outcomes.shards import Sharding, pack_batches
 from purgatory_spark._spark.arrays import Ints
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 
 if TYPE_CHECKING:
     from purgatory_spark._analysis.small_tables import WhatIfRow
-
-#: Shards of more requests are larger than a core's cache.
-_SHARD_ROWS = 40_000
-
-
-@dataclass(frozen=True)
-class EndedRequests:
-    """The requests of a shard, by host and in order of arrival.
-
-    Times are microseconds since the epoch, or `NEVER`.
-    """
-
-    host: Ints
-    arrived_us: Ints
-    deadline_us: Ints
-    satisfied_us: Ints
-
-    @classmethod
-    def of(cls, satisfied: pa.Table) -> EndedRequests:
-        encoded = pc.dictionary_encode(satisfied.column("host").combine_chunks())
-        host: Ints = encoded.indices.to_numpy().astype(np.int64)
-        order = np.lexsort((satisfied.column("arrived_us").to_numpy(), host))
-        columns = [
-            pc.fill_null(satisfied.column(name), int(NEVER)).to_numpy()[order]
-            for name in ("arrived_us", "deadline_us", "satisfied_us")
-        ]
-        return cls(host[order], *columns)
-
-    def what_if(self, timeouts_ms: list[int]) -> list[WhatIf]:
-        """Return what each timeout would have done to each host."""
-        never = int(NEVER)
-        starts = np.flatnonzero(np.append(True, np.diff(self.host) != 0)[: len(self.host)])
-        hosts = [slice(*bounds) for bounds in pairwise([*starts.tolist(), len(self.host)])]
-        return [
-            what_if_of(self.arrived_us[host], self.satisfied_us[host], timeouts_ms, -never, never)
-            for host in hosts
-        ]
 
 
 @dataclass(frozen=True)
@@ -89,35 +45,6 @@ class TraceAnswer:
     timeouts_in_use: list[int]
     what_if: list[WhatIfRow]
     recommendation: Recommendation
-
-
-def end_requests(
-    requests: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch], num_requests: int
-) -> list[EndedRequests]:
-    """Compute when requests are satisfied, from rows of `ARROW_SCHEMAS`, one result a shard.
-
-    Raises:
-        TraceFormatError: A row breaks a rule of a trace.
-    """
-    sharding = Sharding(min(LEAST_SHARDS, 1 + num_requests // _SHARD_ROWS))
-    blobs: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-    for kind, batches in (("requests", requests), ("events", events)):
-        for packed in pack_batches(batches, kind, sharding):
-            for row, shard in enumerate(packed.column("shard").to_pylist()):
-                blobs[shard].append(packed.slice(row, 1))
-    with ThreadPoolExecutor() as threads:
-        shards = [pa.Table.from_batches(blobs[shard]) for shard in sorted(blobs)]
-        blobs.clear()
-        satisfied = list(threads.map(satisfy_shard, shards))
-    reasons = [table.column("reason").drop_null() for table in satisfied]
-    rejects = sum(map(len, reasons))
-    if rejects:
-        example = min(pc.min(reason).as_py() for reason in reasons if len(reason))
-        raise TraceFormatError(
-            f"{rejects:,} rows break the rules of a trace (such as: {example}); import it again "
-            "with `purgatory import`, which keeps such rows apart"
-        )
-    return [EndedRequests.of(table) for table in satisfied if table.num_rows]
 
 
 def answer(

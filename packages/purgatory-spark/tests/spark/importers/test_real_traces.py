@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark import Trace
+from purgatory_spark._local.ended_requests import end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
-from purgatory_spark._local.trace_answer import end_requests
 from purgatory_spark._local.trace_files import read_trace_table
 from purgatory_spark._outcomes.batch import batch_outcomes, trace_satisfactions
 from purgatory_spark._outcomes.condition import NEVER
