@@ -7,11 +7,11 @@ such rows look like answers, and the timeout like one that answers everything.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
-
-import numpy as np
 
 from purgatory_spark._analysis.answer_times import AnswerTimes, Buckets
 from purgatory_spark._analysis.wait_scale import BUCKETS_PER_DECADE, bucket_number
@@ -81,19 +81,19 @@ def find_cut_off(times: AnswerTimes, in_use: Sequence[int]) -> CutOff | None:
     They stand out if there are more of them than answers that took up to a fifth less, and more
     than at the next shorter time. So neither a smooth distribution does, nor times of few digits.
     """
-    number, answered = times.bucket, times.answered
-    has_answers = answered > 0
-    number, answered = number[has_answers], answered[has_answers]
-    so_far = np.concatenate(([0], np.cumsum(answered)))
+    has_answers = times.answered > 0
+    # There are thousands of buckets, and NumPy's searches of one number take long.
+    number: list[int] = times.bucket[has_answers].tolist()
+    answered: list[int] = times.answered[has_answers].tolist()
+    so_far = [0, *accumulate(answered)]
 
     def count(first: int, end: int) -> int:
-        low, high = np.searchsorted(number, [first, end])
-        return int(so_far[high] - so_far[low])
+        return so_far[bisect_left(number, end)] - so_far[bisect_left(number, first)]
 
     def stands_out(first: int) -> bool:
         mass = count(first, first + _WIDTH)
-        at = int(np.searchsorted(number, first))
-        shorter = int(answered[at - 1]) if at else 0
+        at = bisect_left(number, first)
+        shorter = answered[at - 1] if at else 0
         return mass >= _LEAST and mass > max(shorter, count(first - _NEAR, first))
 
     def cut(at_ms: int, first: int) -> CutOff:
@@ -103,14 +103,14 @@ def find_cut_off(times: AnswerTimes, in_use: Sequence[int]) -> CutOff | None:
         first = bucket_number(timeout_ms)
         if timeout_ms and stands_out(first):
             return cut(timeout_ms, first)
-    total = int(so_far[-1])
+    total = so_far[-1]
     for at in reversed(range(len(number))):
-        above = total - int(so_far[at + 1])
+        above = total - so_far[at + 1]
         if above >= total * _ABOVE:
             break
-        first = int(number[at])
+        first = number[at]
         mass = count(first, first + _WIDTH)
-        beyond = count(first + _WIDTH, int(number[-1]) + 1)
+        beyond = count(first + _WIDTH, number[-1] + 1)
         # Where most take the same time, that is how long they take.
         if stands_out(first) and beyond <= mass * _ABOVE and mass <= total / 2:
             return cut(_roundest_ms(first), first)

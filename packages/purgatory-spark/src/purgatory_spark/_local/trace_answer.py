@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
-from purgatory_spark._analysis.answer_times import AnswerTimes
 from purgatory_spark._analysis.cut_off import censoring_of, find_cut_off, timeouts_in_use
 from purgatory_spark._analysis.recommendation import Recommendation, recommend
 from purgatory_spark._analysis.timeout_trials import (
@@ -18,14 +19,13 @@ from purgatory_spark._analysis.timeout_trials import (
     WhatIf,
     timeouts_for,
 )
-from purgatory_spark._analysis.wait_scale import bucket_numbers
-from purgatory_spark._local.ended_requests import EndedRequests
-from purgatory_spark._outcomes.condition import NEVER
-from purgatory_spark._spark.arrays import Ints
+from purgatory_spark._local.ended_requests import EndCounts, EndedRequests
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 
 if TYPE_CHECKING:
     from purgatory_spark._analysis.small_tables import WhatIfRow
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -57,49 +57,31 @@ def answer(
 
     `parameters`: those of the trace. `timeouts`: in ms; None chooses them.
     """
-    arrived_us, deadline_us, satisfied_us = (
-        np.concatenate([getattr(shard, name) for shard in shards])
-        for name in ("arrived_us", "deadline_us", "satisfied_us")
+    with ThreadPoolExecutor(pa.cpu_count()) as threads:
+
+        def in_threads(tasks: Iterable[list[Callable[[], T]]]) -> list[T]:
+            return list(threads.map(lambda task: task(), chain.from_iterable(tasks)))
+
+        ends = EndCounts.total(in_threads(shard.counts() for shard in shards))
+        of_requests = [timeout_us // 1000 for timeout_us in ends.timeouts_us]
+        in_use = timeouts_in_use(parameters, of_requests)
+        times = ends.times()
+        cut_off = find_cut_off(times, in_use)
+        suggested = timeouts or timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
+        timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
+        of_hosts = in_threads(shard.what_if(timeouts_ms) for shard in shards)
+    rows = _added_up(
+        list(chain.from_iterable(of_hosts)), timeouts_ms, _bytes_per_operation(keys_per_request)
     )
-    timeout_us = deadline_us - arrived_us
-    of_requests = [int(timeout_us.min()) // 1000, int(timeout_us.max()) // 1000]
-    in_use = timeouts_in_use(parameters, of_requests)
-    times = _answer_times(arrived_us, timeout_us, satisfied_us)
-    cut_off = find_cut_off(times, in_use)
-    suggested = timeouts or timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
-    timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
-    with ThreadPoolExecutor() as threads:
-        of_shards = list(threads.map(lambda shard: shard.what_if(timeouts_ms), shards))
-    of_hosts = [host for hosts in of_shards for host in hosts]
-    rows = _added_up(of_hosts, timeouts_ms, _bytes_per_operation(keys_per_request))
     in_use = sorted(set(in_use))
-    is_late = (satisfied_us != NEVER) & (satisfied_us > deadline_us)
-    recommendation = recommend(
-        rows, in_use, int(is_late.sum()), censoring_of(times, in_use, parameters)
-    )
-    expired = int((satisfied_us > deadline_us).sum())
-    return TraceAnswer(len(arrived_us), expired, in_use, rows, recommendation)
+    censoring = censoring_of(times, in_use, parameters)
+    recommendation = recommend(rows, in_use, ends.late, censoring)
+    return TraceAnswer(times.total, ends.expired, in_use, rows, recommendation)
 
 
 @cache
 def _bytes_per_operation(keys: int) -> float:
     return bytes_per_pending_operation(keys)
-
-
-def _answer_times(arrived_us: Ints, timeout_us: Ints, satisfied_us: Ints) -> AnswerTimes:
-    """Return what `aggregates.count_answers` counts."""
-    is_answered = satisfied_us != NEVER
-    wait_us = np.where(is_answered, satisfied_us - arrived_us, timeout_us)
-    bucket = bucket_numbers(wait_us)
-    least = int(bucket.min())
-    at = bucket - least
-    counts = np.bincount(at)
-    answered = np.bincount(at[is_answered], minlength=len(counts))
-    longest = np.zeros(len(counts), dtype=np.int64)
-    np.maximum.at(longest, at, wait_us)
-    filled = np.flatnonzero(counts)
-    given_up = (counts - answered)[filled]
-    return AnswerTimes(filled + least, longest[filled] / 1000, answered[filled], given_up)
 
 
 def _added_up(
