@@ -19,6 +19,7 @@ import pytest
 import purgatory_spark
 from purgatory_spark._local.ended_requests import EndedRequests, end_own_requests, end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
+from purgatory_spark._rows.column_checks import NOT_UTF8
 from purgatory_spark._rows.trace_columns import AGGREGATES
 from purgatory_spark._traces.import_settings import ImportSettings
 from tests.spark.command import Purgatory, command_runner
@@ -172,6 +173,23 @@ def test_one_of_equal_requests_counts_in_any_order(tmp_path: Path) -> None:
         assert trace.mapped is not None
         kept += trace.mapped.requests.column("watch_keys").to_pylist()
     assert kept == [kept[0]] * 6
+
+
+@pytest.mark.parametrize("is_dictionary", [False, True], ids=["text", "dictionary"])
+def test_names_with_few_values_are_checked(tmp_path: Path, is_dictionary: bool) -> None:
+    names = pa.array(["a", None, "", " ", "\ufffd", "ä ", "a"])
+    columns = {
+        "pod": names.dictionary_encode() if is_dictionary else names,
+        "at": pa.repeat(1_700_000_000_000, len(names)),
+        "took": pa.repeat(0.25, len(names)),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "calls.parquet")
+    mapping = {"host": "pod", "arrived_at": "at", "service_s": "took"}
+    settings = ImportSettings(columns=mapping, time_unit="ms")
+    trace = QuickTrace(str(tmp_path / "calls.parquet"), settings)
+    assert trace.rejected == {"null pod": 1, "empty pod": 2, f"pod {NOT_UTF8}": 1}
+    assert trace.mapped is not None
+    assert trace.mapped.requests.column("host").to_pylist() == ["a", "ä ", "a"]
 
 
 def ended(shards: list[EndedRequests]) -> list[tuple[int, ...]]:

@@ -103,7 +103,9 @@ def _mapped_trace(source: str, settings: ImportSettings) -> MappedTrace:
             "further formats"
         )
     mapping = settings.mapping()
-    requests = TableFiles(source, mapping.input_columns, settings.log_format)
+    requests = TableFiles(
+        source, mapping.input_columns, settings.log_format, mapping.few_valued_columns
+    )
     events = None
     if settings.events is not None:
         events = TableFiles(settings.events, mapping.event_columns.values(), None)

@@ -25,7 +25,7 @@ from purgatory_spark._spark.files import (
 
 #: What a thread maps at a time.
 _BLOCK_BYTES = 16 * 2**20
-_BATCH_ROWS = 131_072
+_BATCH_ROWS = 65_536
 _FORMATS = ("csv", "parquet", "json")
 
 
@@ -41,10 +41,20 @@ class TableFiles:
         malformed: The number of rows of another form that have been read.
     """
 
-    def __init__(self, source: str, required: Iterable[str], log_format: str | None) -> None:
-        """Find the files, and check that they have the `required` columns."""
+    def __init__(
+        self,
+        source: str,
+        required: Iterable[str],
+        log_format: str | None,
+        few_valued: Iterable[str] = (),
+    ) -> None:
+        """Find the files, and check that they have the `required` columns.
+
+        `few_valued`: those with few distinct values. If they are text, they may be dictionaries.
+        """
         self.malformed = 0
         self._required = list(dict.fromkeys(required))
+        self._few_valued = set(few_valued)
         self._log = None if log_format is None else compiled(log_format)
         kind, colon, location = source.partition(":")
         path = Path(location if colon and kind in _FORMATS else source)
@@ -95,8 +105,15 @@ class TableFiles:
 
     def _parquet_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
         with _parquet_damage_named(file):
-            opened = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-            yield from opened.iter_batches(_BATCH_ROWS, columns=self._required)
+            schema = pq.read_schema(file)
+            texts = [field.name for field in schema if pa.types.is_string(field.type)]
+            opened = pq.ParquetFile(
+                file,
+                coerce_int96_timestamp_unit="us",
+                read_dictionary=[name for name in texts if name in self._few_valued],
+            )
+            # The threads that map batches keep the cores busy.
+            yield from opened.iter_batches(_BATCH_ROWS, columns=self._required, use_threads=False)
 
     def _json_batches(self) -> Iterator[pa.RecordBatch]:
         lines = JsonLines(self._files, self._required)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.times import MAX_DURATION_MS, US_PER_UNIT
-from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
+from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk, text_of_strings
 
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53
@@ -101,19 +101,27 @@ def _java_text(text: str) -> str:
 def plain_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.StringArray:
     """Return a number or a time as text without surrounding blanks; null for empty text and NaN."""
     text = text_of(column, name)
-    has_blanks = pc.or_(pc.starts_with(text, _BLANK), pc.ends_with(text, _BLANK))
-    if pc.any(has_blanks).as_py():
+    if _has_blanks(text):
         text = pc.utf8_trim(text, _BLANK)
-    is_empty = pc.equal(pc.binary_length(text), 0)
-    return pc.if_else(is_empty, None, text) if pc.any(is_empty).as_py() else text
+    is_empty = _is_empty(text)
+    return pc.if_else(pa.array(is_empty), None, text) if is_empty.any() else text
 
 
 def is_blank(text: pa.StringArray) -> Bools:
     """Return which texts are empty but for blanks."""
-    is_empty = pc.equal(pc.binary_length(text), 0)
-    if pc.any(pc.starts_with(text, _BLANK)).as_py():
-        is_empty = pc.equal(pc.utf8_trim(text, _BLANK), "")
-    return bools(is_empty)
+    return _is_empty(pc.utf8_trim(text, _BLANK) if _has_blanks(text) else text)
+
+
+def _has_blanks(text: pa.StringArray) -> bool:
+    return bool((text_of_strings(text)[0] == ord(_BLANK)).any())
+
+
+def _is_empty(text: pa.StringArray) -> Bools:
+    """Return which texts are empty; not null."""
+    is_empty: Bools = np.diff(text_of_strings(text)[1]) == 0
+    if text.null_count:
+        is_empty &= bools(text.is_valid())
+    return is_empty
 
 
 def is_missing(column: pa.Array) -> Bools:
@@ -127,6 +135,8 @@ def is_missing(column: pa.Array) -> Bools:
 
 def is_not_utf8(text: pa.StringArray) -> Bools:
     """Return which texts have bytes that are no text, or the character that stands for them."""
+    if text_of_strings(text)[0].max(initial=0) < 128:
+        return np.zeros(len(text), dtype=bool)
     try:
         text.validate(full=True)
     except pa.ArrowInvalid:
@@ -217,7 +227,9 @@ def _doubles_as_ms(seconds: pa.DoubleArray) -> pa.DoubleArray:
         # The product is off by less than this. The quotient of two whole numbers is rounded once.
         error = np.abs(ns) * 2.0**-50
         is_certain = (np.abs(ns) < 2.0**45) & (np.abs(ns - np.floor(ns) - 0.5) > error)
-    ms = pa.array(np.rint(ns) / 1e6, mask=~is_certain)
+    ms = masked(np.rint(ns) / 1e6, ~is_certain)
+    if seconds.null_count + np.count_nonzero(is_certain) == len(seconds):
+        return ms
     others = pc.if_else(pa.array(is_certain), None, seconds).cast(pa.string())
     return _with_others(ms, others, pa.array(is_certain), _seconds_as_ms, pa.float64())
 
@@ -286,10 +298,10 @@ def _whole_us(numbers: pa.Int64Array, unit: str) -> pa.Int64Array:
     is_null = bools(numbers.is_null())
     given: Ints = pc.fill_null(numbers, 0).to_numpy()
     if unit == "ns":
-        return pa.array(given // 1000, mask=is_null)
+        return masked(given // 1000, is_null)
     scale = int(US_PER_UNIT[unit])
     limit = (_INT64 - 1) // scale
-    return pa.array(given * scale, mask=is_null | (given > limit) | (given < -limit))
+    return masked(given * scale, is_null | (given > limit) | (given < -limit))
 
 
 def _fixed_us(texts: pa.StringArray, unit: str) -> pa.Int64Array:
@@ -376,7 +388,7 @@ def add_ms(times: pa.Int64Array, durations: pa.DoubleArray, sign: int = 1) -> pa
     # Times may be any number.
     total = given + duration_us
     overflows = ((given ^ total) & (duration_us ^ total)) < 0
-    return pa.array(total, mask=~is_known | overflows | bools(times.is_null()))
+    return masked(total, ~is_known | overflows | bools(times.is_null()))
 
 
 def _with_others(
@@ -401,8 +413,15 @@ def _with_others(
 
 def bools(column: pa.BooleanArray) -> Bools:
     """Return a column of booleans, false for null."""
-    given: Bools = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    if column.null_count:
+        column = pc.fill_null(column, False)
+    given: Bools = column.to_numpy(zero_copy_only=False)
     return given.copy() if not given.flags.writeable else given
+
+
+def masked(values: Any, is_null: Bools) -> pa.Array:
+    """Return numbers as a column, which shares their memory if none is null."""
+    return pa.array(values, mask=is_null) if is_null.any() else pa.array(values)
 
 
 def floats(column: pa.DoubleArray, *, null: float = 0.0) -> Floats:

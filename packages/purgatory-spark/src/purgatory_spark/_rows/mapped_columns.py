@@ -5,7 +5,7 @@ It is what `mapped_rows` does by Spark, with the same rules in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,21 +79,33 @@ class _Fields:
         self.columns[name] = pa.repeat(pa.scalar(value, kind), self.batch.num_rows)
 
     def text(self, name: str, column: str, *, required: bool = True) -> None:
-        given = self.given(column)
-        text = text_of(given, column)
-        self.columns[name] = text
-        self.checks.append((f"{column} {NOT_UTF8}", is_not_utf8(text)))
+        text = self.columns[name] = text_of(self.given(column), column)
+        self.checks += self._text_checks(column, text, required=required)
+        self._exact_text(column)
+
+    def _text_checks(
+        self, column: str, text: pa.StringArray, *, required: bool
+    ) -> Iterator[ColumnCheck]:
+        yield f"{column} {NOT_UTF8}", is_not_utf8(text)
         if required:
-            self.checks.append((f"null {column}", bools(text.is_null())))
-            self.checks.append((f"empty {column}", is_blank(text)))
-        inexact = is_inexact(given)
+            yield f"null {column}", bools(text.is_null())
+            yield f"empty {column}", is_blank(text)
+
+    def _exact_text(self, column: str) -> None:
+        inexact = is_inexact(self.given(column))
         if inexact is not None:
             self.checks.append((f"{column} is a float beyond 2^53", inexact))
 
     def few_texts(self, name: str, column: str, *, required: bool = True) -> None:
         """Add a column of few distinct values as a dictionary."""
-        self.text(name, column, required=required)
-        self.columns[name] = self.columns[name].dictionary_encode("encode")
+        given = self.given(column)
+        if not pa.types.is_dictionary(given.type) or given.null_count:
+            given = text_of(given, column).dictionary_encode("encode")
+        text, at = text_of(given.dictionary, column), given.indices.to_numpy()
+        checks = self._text_checks(column, text, required=required)
+        self.checks += [(reason, is_bad[at]) for reason, is_bad in checks if is_bad.any()]
+        self._exact_text(column)
+        self.columns[name] = pa.DictionaryArray.from_arrays(given.indices.cast(pa.int32()), text)
 
     def time(self, name: str, column: str, unit: str, *, required: bool = True) -> None:
         given = self.given(column)

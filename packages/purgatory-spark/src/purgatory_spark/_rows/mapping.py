@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,6 +175,14 @@ class TableMapping:
         others = [column for name, column in self.columns.items() if name != "watch_keys"]
         keys = self.key_columns
         return keys if len(keys) == 1 and keys[0] not in others else ()
+
+    @property
+    def few_valued_columns(self) -> list[str]:
+        """The columns with few distinct values in most tables, which serve no other field."""
+        used = Counter([*self.columns.values(), *self.key_columns, self.status])
+        names = [column.name for column in REQUEST_COLUMNS if column.few_values]
+        given = [self.column(name) for name in names if name in self.columns]
+        return [column for column in given if used[column] == 1]
 
     @property
     def constant_quantifier(self) -> str:

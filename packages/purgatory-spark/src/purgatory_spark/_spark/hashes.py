@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from purgatory_spark._spark.arrays import Ints, Words
-
-_Sizes = np.ndarray[Any, np.dtype[np.int32]]
+from purgatory_spark._spark.arrays import Ints, Sizes, Words, text_of_strings
 
 #: The seed of the first column of `xxhash64`. The hash of a column is the seed of the next one.
 SEED = np.uint64(42)
@@ -77,21 +75,17 @@ def xxhash64(strings: pa.StringArray, seeds: Words) -> Words:
     return hashes
 
 
-def words_of(strings: pa.StringArray) -> tuple[Words, _Sizes, _Sizes]:
+def words_of(strings: pa.StringArray) -> tuple[Words, Sizes, Sizes]:
     """Return the text of strings as words.
 
     Returns the little-endian word of 8 bytes at each byte of the text, where zeros follow the text;
     where each string begins; and their numbers of bytes.
     """
-    _, offsets, data = strings.buffers()
-    begin, end = strings.offset, strings.offset + len(strings)
-    ends = np.frombuffer(offsets, dtype=np.int32)[begin : end + 1]
-    first, last = int(ends[0]), int(ends[-1])
-    text = np.zeros(last - first + _WORD_BYTES, dtype=np.uint8)
-    if last > first:
-        text[: last - first] = np.frombuffer(data, dtype=np.uint8)[first:last]
-    words: Words = np.ndarray((last - first + 1,), dtype="<u8", buffer=text, strides=(1,))
-    return words, ends[:-1] - np.int32(first), np.diff(ends)
+    text, starts = text_of_strings(strings)
+    buffer = np.zeros(len(text) + _WORD_BYTES, dtype=np.uint8)
+    buffer[: len(text)] = text
+    words: Words = np.ndarray((len(text) + 1,), dtype="<u8", buffer=buffer, strides=(1,))
+    return words, starts[:-1], np.diff(starts)
 
 
 def _some(chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
