@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from purgatory_spark._rows.trace_columns import MAX_TIMEOUT_MS
-from purgatory_spark._spark.arrays import Bools, Floats, Ints
+from purgatory_spark._spark.arrays import Floats, Ints, Sizes
 
 #: Default candidates for timeouts: 1, 2, 5, 10, ... ms up to about 83 minutes.
 STEPS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))
@@ -58,49 +58,54 @@ def what_if_of(
     ms, ascending. Other times are microseconds. What a timeout lets complete, each longer one does,
     too: so each request is looked at until the first timeout that is long enough.
     """
-    here = slice(*np.searchsorted(arrived, [start, end]).tolist())
-    arrivals = arrived[here]
-    completed: Ints = np.zeros(len(arrivals) + 1, dtype=np.int64)
-    completed_us, rows = 0.0, []
+    arrivals = arrived[_within(arrived, start, end)]
+    # By how much the pending requests rise at an arrival, or fall.
+    steps: Sizes = np.ones(len(arrivals), dtype=np.int32)
+    completed, completed_us, rows = 0, 0.0, []
     for timeout_ms in timeouts:
         deadline = arrived + timeout_ms * 1000
         completes = satisfied <= deadline
-        if completes.any():
-            ended = satisfied[completes]
-            waits = (ended - arrived[completes])[_is_within(arrived[completes], start, end)]
+        done = np.flatnonzero(completes)
+        if len(done):
+            began, ended = arrived.take(done), satisfied.take(done)
+            waits = (ended - began)[_within(began, start, end)]
             completed_us += float(np.sum(waits, dtype=np.float64))
-            completed += _ends_before(arrivals, np.sort(ended), start, end)
+            ended.sort()
+            ended = ended[_within(ended, start, end)]
+            completed += len(ended)
+            steps -= _ends_before(arrivals, ended)
             left = np.flatnonzero(~completes)
-            arrived, satisfied, deadline = arrived[left], satisfied[left], deadline[left]
-        ends = completed + _ends_before(arrivals, deadline, start, end)
-        pending = np.cumsum(1 - ends[:-1], dtype=np.int32)
-        expired = int(np.count_nonzero(_is_within(arrived, start, end)))
+            arrived, satisfied, deadline = (
+                times.take(left) for times in (arrived, satisfied, deadline)
+            )
+        deadline = deadline[_within(deadline, start, end)]
+        pending = steps - _ends_before(arrivals, deadline)
+        np.cumsum(pending, out=pending)
+        expired = len(arrived[_within(arrived, start, end)])
         rows.append(
             (
                 len(arrivals),
                 expired,
                 completed_us + float(expired) * timeout_ms * 1000,
-                len(arrivals) - int(ends.sum()),
+                len(arrivals) - completed - len(deadline),
                 max(0, int(pending.max(initial=0))),
             )
         )
     return WhatIf(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-def _is_within(times: Ints, start: int, end: int) -> Bools:
-    return (start <= times) & (times < end)
+def _within(times: Ints, start: int, end: int) -> slice:
+    """Return where ascending times are within a time."""
+    return slice(*np.searchsorted(times, [start, end]).tolist())
 
 
-def _ends_before(arrivals: Ints, ended: Ints, start: int, end: int) -> Ints:
-    """Return how many of the requests that end in a time do so between two arrivals.
+def _ends_before(arrivals: Ints, ended: Ints) -> Sizes:
+    """Return how many requests end after the arrival before each arrival, up to this one.
 
-    The number of an arrival is of those that end after the arrival before, up to this one: a
-    request that ends when another arrives is not pending any more. `ended` is ascending.
+    A request that ends when another arrives is not pending any more. `ended` is ascending.
     """
-    first, last = np.searchsorted(ended, [start, end])
-    at = np.searchsorted(arrivals, ended[first:last])
-    ends: Ints = np.bincount(at, minlength=len(arrivals) + 1)
-    return ends
+    ends = np.bincount(np.searchsorted(arrivals, ended), minlength=len(arrivals) + 1)
+    return ends[:-1].astype(np.int32)
 
 
 def slice_what_if(table: pa.Table, timeouts: list[int]) -> pa.Table:
