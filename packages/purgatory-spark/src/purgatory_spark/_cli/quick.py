@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, cast
 
+import pyarrow as pa
 from cyclopts import Parameter
 from rich import box
 from rich.console import Console
@@ -52,6 +53,8 @@ def quick(
         imports: How to read the trace.
         output: See `Output`.
     """
+    # Of the pools that all wheels have, it takes the least system time.
+    pa.set_memory_pool(pa.system_memory_pool())
     trace = QuickTrace(source, ImportSettings(**imports))
     answer = trace.answer(cast("list[int] | None", timeouts))
     if answer is None:
