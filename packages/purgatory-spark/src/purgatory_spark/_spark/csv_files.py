@@ -96,11 +96,7 @@ def _open_after_quotes(text: bytes, is_open: bool) -> tuple[bool, bool]:
     `is_open`: whether one is open at the beginning. The first and the last byte are neighbours.
     """
     marks = np.frombuffer(text, dtype=np.uint8)
-    is_bound = _BOUNDS[marks]
-    is_quote = (marks[1:-1] == _QUOTE) & (is_bound[:-2] | is_bound[2:])
-    is_newline = marks[1:-1] == _NEWLINE
-    is_mark = is_quote | is_newline
-    opens = np.logical_xor.accumulate(np.append(is_open, is_quote[is_mark]))[1:]
-    if not len(opens):
-        return is_open, False
-    return bool(opens[-1]), bool((opens & is_newline[is_mark]).any())
+    quotes, newlines = (np.flatnonzero(marks[1:-1] == mark) + 1 for mark in (_QUOTE, _NEWLINE))
+    quotes = quotes[_BOUNDS[marks[quotes - 1]] | _BOUNDS[marks[quotes + 1]]]
+    in_quotes = np.searchsorted(quotes, newlines) % 2 != is_open
+    return len(quotes) % 2 != is_open, bool(in_quotes.any())
