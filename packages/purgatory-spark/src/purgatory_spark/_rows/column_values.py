@@ -25,16 +25,11 @@ from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk, text_o
 #: Doubles below have all whole numbers.
 _EXACT_DOUBLE = 2.0**53
 _INT64 = 2**63
-#: Seconds with nine places, and Arrow's name of Java's mode of rounding.
-_NANOSECONDS = pa.decimal128(28, 9)
-_HALF_UP = "half_towards_infinity"
 _BLANK = " "
 _REPLACED = "\ufffd"
 
 _WHOLE = r"^-?\d{1,18}$"
 _FIXED = r"^-?\d{1,15}\.\d{1,9}$"
-#: The same with more digits than a nanosecond.
-_LONG_FIXED = r"^-?\d{1,15}\.\d{10,20}$"
 _DOUBLE = r"^-?\d+(\.\d+)?([eE][+-]?\d+)?$"
 #: Floats that Spark writes without an exponent.
 _PLAIN_FLOAT = r"^(0|-?[1-9]\d*|-?[1-9]\d{0,6}\.\d+|-?0\.0{0,2}[1-9]\d*)$"
@@ -166,9 +161,22 @@ def numbers_of(column: pa.Array | pa.ChunkedArray, name: str) -> pa.DoubleArray:
     if pa.types.is_integer(array.type):
         return array.cast(pa.float64(), safe=False)
     text = plain_text(array, name)
-    is_plain = pc.match_substring_regex(text, _DOUBLE)
-    plain = pc.cast(pc.if_else(is_plain, text, None), pa.float64())
-    return _with_others(plain, text, is_plain, _double, pa.float64())
+    plain = _plain_numbers(text)
+    return _with_others(plain, text, plain.is_valid(), _double, pa.float64())
+
+
+def _plain_numbers(text: pa.StringArray) -> pa.DoubleArray:
+    """Return text as doubles; null for what is no number of the usual forms."""
+    try:
+        numbers = text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        pass
+    else:
+        # Words such as inf have rules of their own.
+        if np.isfinite(floats(numbers)).all():
+            return numbers
+    matched = pc.if_else(pc.match_substring_regex(text, _DOUBLE), text, None)
+    return matched.cast(pa.float64())
 
 
 def _double(text: str) -> float | None:
@@ -205,33 +213,26 @@ def milliseconds_of(column: pa.Array | pa.ChunkedArray, name: str) -> pa.DoubleA
     """
     array = one_chunk(column)
     if pa.types.is_floating(array.type):
-        return _doubles_as_ms(numbers_of(array, name))
-    text = plain_text(array, name)
-    exact = pa.nulls(len(text), _NANOSECONDS)
-    for pattern, places in ((_FIXED, 9), (_LONG_FIXED, 20)):
-        if exact.null_count == text.null_count:
-            break
-        matched = pc.if_else(pc.match_substring_regex(text, pattern), text, None)
-        rounded = pc.round(matched.cast(pa.decimal128(38, places)), 9, _HALF_UP)
-        exact = pc.coalesce(exact, rounded.cast(_NANOSECONDS))
-    thousand = pa.scalar(Decimal(1000), pa.decimal128(4, 0))
-    # A decimal's text is converted exactly.
-    plain = pc.multiply(exact, thousand).cast(pa.string()).cast(pa.float64())
-    return _with_others(plain, text, exact.is_valid(), _seconds_as_ms, pa.float64())
+        seconds = numbers_of(array, name)
+        ms, is_certain = _certain_ms(seconds)
+        if seconds.null_count + np.count_nonzero(is_certain) == len(seconds):
+            return ms
+        text = pc.if_else(pa.array(is_certain), None, seconds).cast(pa.string())
+    else:
+        text = plain_text(array, name)
+        ms, is_certain = _certain_ms(_plain_numbers(text))
+    return _with_others(ms, text, pa.array(is_certain), _seconds_as_ms, pa.float64())
 
 
-def _doubles_as_ms(seconds: pa.DoubleArray) -> pa.DoubleArray:
+def _certain_ms(seconds: pa.DoubleArray) -> tuple[pa.DoubleArray, Bools]:
+    """Return doubles that stand for decimal numbers as milliseconds, null unless certain."""
     number = floats(seconds, null=np.nan)
     with np.errstate(over="ignore", invalid="ignore"):
         ns = number * 1e9
         # The product is off by less than this. The quotient of two whole numbers is rounded once.
         error = np.abs(ns) * 2.0**-50
-        is_certain = (np.abs(ns) < 2.0**45) & (np.abs(ns - np.floor(ns) - 0.5) > error)
-    ms = masked(np.rint(ns) / 1e6, ~is_certain)
-    if seconds.null_count + np.count_nonzero(is_certain) == len(seconds):
-        return ms
-    others = pc.if_else(pa.array(is_certain), None, seconds).cast(pa.string())
-    return _with_others(ms, others, pa.array(is_certain), _seconds_as_ms, pa.float64())
+        is_certain: Bools = (np.abs(ns) < 2.0**45) & (np.abs(ns - np.floor(ns) - 0.5) > error)
+    return masked(np.rint(ns) / 1e6, ~is_certain), is_certain
 
 
 def _seconds_as_ms(text: str) -> float | None:
