@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._rows.times import MAX_DURATION_MS, US_PER_UNIT
+from purgatory_spark._rows.times import MAX_DURATION_MS, MAX_TIME_US, MIN_TIME_US, US_PER_UNIT
 from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk, text_of_strings
 
 #: Doubles below have all whole numbers.
@@ -36,6 +36,8 @@ _PLAIN_FLOAT = r"^(0|-?[1-9]\d*|-?[1-9]\d{0,6}\.\d+|-?0\.0{0,2}[1-9]\d*)$"
 _DAY = r"^\d{4}-\d\d-\d\d"
 _LOCAL_TIME = _DAY + r"([T ]\d\d:\d\d:\d\d(\.\d{1,6})?)?$"
 _ZONED_TIME = _DAY + r"[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
+#: Where a time has its second colon, as in 2026-03-02 09:00:00.
+_SECOND_COLON = 16
 #: Digits of a time's fraction that are less than a microsecond.
 _BELOW_US = r"^(\s*\d{4}-\d[^.]*\.\d{6})\d+"
 
@@ -257,6 +259,17 @@ def times_us(column: pa.Array | pa.ChunkedArray, unit: str, name: str) -> pa.Int
     if unit != "iso" and pa.types.is_signed_integer(kind):
         return _whole_us(array.cast(pa.int64()), unit)
     text = plain_text(array, name)
+    if pa.types.is_string(kind) and _have_seconds(text):
+        try:
+            times = _zoned_times_us(text)
+        except pa.ArrowInvalid:
+            # Not all of them are times with a zone.
+            pass
+        else:
+            # Of the year 0, for example, only some forms are times.
+            given: Ints = times.to_numpy()
+            if ((given >= MIN_TIME_US) & (given <= MAX_TIME_US)).all():
+                return times
     found, is_known = pa.nulls(len(text), pa.int64()), bools(text.is_null())
 
     def add(pattern: str, convert: Callable[[pa.StringArray], pa.Int64Array]) -> None:
@@ -281,11 +294,27 @@ def times_us(column: pa.Array | pa.ChunkedArray, unit: str, name: str) -> pa.Int
     if not is_known.all() and pc.any(pc.match_substring_regex(text, _BELOW_US)).as_py():
         text = pc.replace_substring_regex(text, _BELOW_US, r"\1")
     if pa.types.is_string(kind):
-        add(_ZONED_TIME, lambda texts: texts.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()))
+        add(_ZONED_TIME, _zoned_times_us)
         add(_LOCAL_TIME, lambda texts: texts.cast(pa.timestamp("us")).cast(pa.int64()))
     return _with_others(
         found, text, pa.array(is_known), lambda value: _any_us(value, unit), pa.int64()
     )
+
+
+def _have_seconds(text: pa.StringArray) -> bool:
+    """Return whether all texts have a colon where times with seconds have the second one.
+
+    Arrow converts times with a zone and without seconds, too.
+    """
+    text_bytes, starts = text_of_strings(text)
+    colons = starts[:-1] + _SECOND_COLON
+    return not text.null_count and bool(
+        (np.diff(starts) > _SECOND_COLON).all() and (text_bytes[colons] == ord(":")).all()
+    )
+
+
+def _zoned_times_us(text: pa.StringArray) -> pa.Int64Array:
+    return text.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
 
 
 def _timestamps_us(array: pa.Array, unit: str) -> pa.Int64Array:
