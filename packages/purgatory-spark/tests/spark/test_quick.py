@@ -20,6 +20,7 @@ import purgatory_spark
 from purgatory_spark._local.ended_requests import EndedRequests, end_own_requests, end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
 from purgatory_spark._rows.column_checks import NOT_UTF8
+from purgatory_spark._rows.column_values import times_us
 from purgatory_spark._rows.trace_columns import AGGREGATES
 from purgatory_spark._traces.import_settings import ImportSettings
 from tests.spark.command import Purgatory, command_runner
@@ -173,6 +174,17 @@ def test_one_of_equal_requests_counts_in_any_order(tmp_path: Path) -> None:
         assert trace.mapped is not None
         kept += trace.mapped.requests.column("watch_keys").to_pylist()
     assert kept == [kept[0]] * 6
+
+
+def test_times_with_a_zone_are_converted_alike_together_and_alone() -> None:
+    times = ["2026-03-02T09:00:00Z", "2026-03-02 10:00:00.5+01:00"]
+    # Arrow converts the first ones of these, which the rules of a trace do not accept.
+    others = ["2026-03-02T09:00Z", "0000-03-02T09:00:00+01", "2026-02-30T09:00:00Z", "soon"]
+    us = [1_772_442_000_000_000, 1_772_442_000_500_000]
+    assert times_us(pa.array(times), "iso", "at").to_pylist() == us
+    for other in others:
+        assert times_us(pa.array([other]), "iso", "at").to_pylist() == [None]
+        assert times_us(pa.array([*times, other]), "iso", "at").to_pylist() == [*us, None]
 
 
 @pytest.mark.parametrize("is_dictionary", [False, True], ids=["text", "dictionary"])
