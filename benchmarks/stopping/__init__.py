@@ -1,0 +1,1 @@
+"""How long servers take to stop while a request waits: `python -m benchmarks.stopping`."""
