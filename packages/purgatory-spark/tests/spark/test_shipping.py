@@ -29,12 +29,12 @@ class RecordingContext:
     """A cluster's context, which does to the driver's path what Spark's own does."""
 
     def __init__(self) -> None:
-        self.files: list[tuple[str, bytes]] = []
+        self.files: list[str] = []
         self.said: list[str] = []
 
     def addPyFile(self, path: str) -> None:  # noqa: N802
         sys.path.insert(1, path)
-        self.files.append((Path(path).name, Path(path).read_bytes()))
+        self.files.append(path)
         if not self.said:
             command = [sys.executable, "-c", WORKER, path]
             self.said = subprocess.check_output(command, text=True).split()
@@ -49,8 +49,9 @@ def test_workers_of_a_cluster_import_what_is_sent(monkeypatch: pytest.MonkeyPatc
     assert context.said == ["False", version("purgatory-spark"), "True"]
     assert sys.path == path
     first, second = context.files
-    # A session refuses another file of the same name.
+    # A session refuses the name from another path, and reads the file when an executor asks for it.
     assert first == second
+    assert Path(first).exists()
 
 
 def test_nothing_is_sent_in_local_mode(spark: SparkSession) -> None:

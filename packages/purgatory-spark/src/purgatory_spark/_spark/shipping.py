@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import zipfile
+from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -22,8 +23,8 @@ _SHIPPED = {
     "request-purgatory": Path(request_purgatory.__file__).parent,
     "purgatory-spark": Path(__file__).parents[1],
 }
-#: The earliest time that a zip file can have. With the files' own, Spark Connect would refuse to
-#: ship the same package twice to a session.
+#: The earliest time that a zip file can have. With the present one, a session of Spark Connect
+#: would refuse the same package from another client's process.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -48,19 +49,29 @@ def ship_package(spark: SparkSession) -> None:
     """
     if require_local_python(spark):
         return
-    with tempfile.TemporaryDirectory(prefix="purgatory-shipped-") as folder:
-        file = Path(folder) / f"purgatory_spark-{distribution('purgatory-spark').version}.zip"
-        _pack(file)
-        # Spark puts the file first on the driver's path, too, where it is not needed.
-        before = list(sys.path)
-        try:
-            context = getattr(spark, "sparkContext", None)
-            if context is None:
-                spark.addArtifacts(str(file), pyfile=True)
-            else:
-                context.addPyFile(str(file))
-        finally:
-            sys.path[:] = before
+    file = str(_packed_file()[1])
+    # Spark puts the file first on the driver's path, too, where it is not needed.
+    before = list(sys.path)
+    try:
+        context = getattr(spark, "sparkContext", None)
+        if context is None:
+            spark.addArtifacts(file, pyfile=True)
+        else:
+            context.addPyFile(file)
+    finally:
+        sys.path[:] = before
+
+
+@cache
+def _packed_file() -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    """Return the file to send, with the folder that is removed at this process's end.
+
+    A classic session refuses it from a second path, and reads it anew for each executor.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="purgatory-shipped-")
+    file = Path(folder.name) / f"purgatory_spark-{distribution('purgatory-spark').version}.zip"
+    _pack(file)
+    return folder, file
 
 
 def _pack(target: Path) -> None:
