@@ -29,6 +29,7 @@ MODULES = (
     "_wire.reader",
     "_wire.writer",
     "api.fetch",
+    "api.fetch_responses",
     "api.produce",
     "api.registry",
     "cluster.client_throttles",

@@ -81,6 +81,8 @@ class RequestContext:
     answered: bool = False
     #: The delayed operation that the request waits in. The end of the connection cancels it.
     operation: DelayedOperation | None = None
+    #: Whether the response may be changed before it is sent.
+    changes_response: bool = False
     #: Called when the response is sent, unless the connection has ended before.
     on_response: Callable[[], None] | None = None
     #: What the request names; None unless an injected fault of responses asks for it.

@@ -104,6 +104,7 @@ class InterceptedRequest:
             self._inner = replace(
                 self._context,
                 send=self._take_response,
+                changes_response=True,
                 on_cancel=None,
                 on_failure=self._note_failure,
             )

@@ -92,5 +92,6 @@ class RequestHandler:
             return None
         rest: Q = parts[0]
         merge, send = parts[1], context.send
+        context.changes_response = True
         context.send = lambda context, response: send(context, merge(response))
         return rest

@@ -34,18 +34,18 @@ class MetadataCache:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
-        #: The metadata at the last contact; None while the node is connected.
-        self._image: _Image | None = None
+        #: The controller's own while the node is connected, else the metadata at the last contact.
+        self._known: Controller | _Image = controller
 
     # -- contact with the controller
 
     def connect(self) -> None:
         """Show the controller's present state from now on."""
-        self._image = None
+        self._known = self._controller
 
     def disconnect(self) -> None:
         """Keep the present state, since the controller becomes unreachable."""
-        self._image = _Image(
+        self._known = _Image(
             copy.deepcopy(self._controller.topics),
             dict(self._controller.names),
             frozenset(self._controller.alive),
@@ -56,13 +56,9 @@ class MetadataCache:
 
     def start_empty(self, node_id: int) -> None:
         """Begin without topics, since a node has started out of reach of the controller."""
-        self._image = _Image({}, {}, frozenset({node_id}), {}, {}, Acls())
+        self._known = _Image({}, {}, frozenset({node_id}), {}, {}, Acls())
 
     # -- lookup
-
-    @property
-    def _known(self) -> Controller | _Image:
-        return self._controller if self._image is None else self._image
 
     @property
     def topics(self) -> Mapping[str, Topic]:
@@ -90,7 +86,7 @@ class MetadataCache:
         return self._known.alive
 
     def partition_exists(self, key: TopicPartition) -> bool:
-        topic = self.topics.get(key.topic)
+        topic = self._known.topics.get(key.topic)
         return topic is not None and 0 <= key.partition < len(topic.partitions)
 
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.aborted_transactions import AbortedTransaction
@@ -69,18 +69,62 @@ class FetchExpirations:
     consumer: int = 0
 
 
+class SharedResult(list[FetchedPartition]):
+    """What several fetches may have read, without an error; must not be changed.
+
+    Attributes:
+        answers: What was made of it, by the version of the response.
+    """
+
+    __slots__ = ("answers",)
+
+    def __init__(self, fetched: Iterable[FetchedPartition]) -> None:
+        super().__init__(fetched)
+        self.answers: dict[int, Any] = {}
+
+
+class LastRead(NamedTuple):
+    """What a fetch has read: also the result of the same fetch until anything changes."""
+
+    change_count: int
+    params: FetchParams
+    targets: list[FetchTarget]
+    fetched: list[FetchedPartition]
+
+
+class Reader(Protocol):
+    """One that repeats its fetches, and keeps the last result if that has no records."""
+
+    last_read: LastRead | None
+
+
+class _Changes(Protocol):
+    change_count: int
+
+
+class _Fetches(Protocol):
+    expirations: FetchExpirations
+
+    @property
+    def replicas(self) -> _Changes: ...
+
+    def is_complete(self, params: FetchParams, targets: list[FetchTarget]) -> bool: ...
+
+    def respond(self, operation: DelayedFetch) -> None: ...
+
+
 class DelayedFetch(DelayedOperation):
     """Waits until the partitions have `min_bytes` together, or one needs a response earlier.
 
-    The watch keys are the partitions. At its end, by completion or by timeout, the operation calls
-    `reply`, which reads the log again.
+    The watch keys are the partitions. At its end, by completion or by timeout, the log is read
+    again, unless nothing has changed since the fetch was read and had nothing.
     """
 
     __slots__ = (
-        "change_count",
-        "expirations",
-        "find",
+        "fetches",
+        "nothing",
         "params",
+        "reader",
         "reply",
         "seen_change_count",
         "targets",
@@ -90,23 +134,54 @@ class DelayedFetch(DelayedOperation):
         self,
         params: FetchParams,
         targets: list[FetchTarget],
-        find: Callable[[TopicPartition], Replica | None],
-        reply: Callable[[], None],
-        expirations: FetchExpirations,
-        change_count: Callable[[], int],
+        fetches: _Fetches,
+        reply: Callable[[list[FetchedPartition]], None],
+        reader: Reader | None = None,
+        nothing: LastRead | None = None,
     ) -> None:
         super().__init__(params.max_wait_ms)
         self.params = params
         self.targets = targets
-        self.find = find
+        self.fetches = fetches
         self.reply = reply
-        self.expirations = expirations
-        self.change_count = change_count
-        #: `change_count()` at the last attempt.
+        self.reader = reader
+        #: The read before the wait, if it has found no records.
+        self.nothing = nothing
+        #: The fetches' `change_count` at the last attempt.
         self.seen_change_count = -1
 
     def try_complete(self) -> bool:
-        """Complete the fetch if there are enough bytes, or a partition needs a response.
+        """Complete the fetch if there are enough bytes, or a partition needs a response."""
+        change_count = self.fetches.replicas.change_count
+        if change_count == self.seen_change_count:
+            # A request that changes 1,000 partitions notifies 1,000 keys, and this operation may
+            # watch each of them: one attempt is enough.
+            return False
+        self.seen_change_count = change_count
+        return self.fetches.is_complete(self.params, self.targets) and self.force_complete()
+
+    def on_complete(self) -> None:
+        self.fetches.respond(self)
+
+    def on_expiration(self) -> None:
+        if self.params.is_follower:
+            self.fetches.expirations.follower += 1
+        else:
+            self.fetches.expirations.consumer += 1
+
+
+class FetchCondition(NamedTuple):
+    """Whether a fetch is to be answered before its time.
+
+    It is the same for fetches that ask for the same, until anything changes.
+    """
+
+    params: FetchParams
+    targets: list[FetchTarget]
+    find: Callable[[TopicPartition], Replica | None]
+
+    def holds(self) -> bool:
+        """Return whether there are enough bytes, or a partition needs a response.
 
         The cases are those of Kafka's DelayedFetch (core/src/main/scala/kafka/server):
 
@@ -125,25 +200,17 @@ class DelayedFetch(DelayedOperation):
         so the fetch waits on. An append of 50 bytes to partition 1 notifies key 1: 110 >= 100, case
         G.
         """
-        change_count = self.change_count()
-        if change_count == self.seen_change_count:
-            # A request that changes 1,000 partitions notifies 1,000 keys, and this operation may
-            # watch each of them: one attempt is enough.
-            return False
-        self.seen_change_count = change_count
         available = 0
         for target in self.targets:
             replica = self.find(target.key)
-            if replica is None:
-                return self.force_complete()
-            if self._needs_response(replica, target):
-                return self.force_complete()
+            if replica is None or self._needs_response(replica, target):
+                return True
             limit = self.params.limit_offset(replica)
             if limit > target.offset:
                 size = replica.log.bytes_between(target.offset, limit)
                 available += min(size, target.max_bytes)
             if available >= self.params.min_bytes:
-                return self.force_complete()  # Case G
+                return True  # Case G
         return False
 
     def _needs_response(self, replica: Replica, target: FetchTarget) -> bool:
@@ -161,15 +228,6 @@ class DelayedFetch(DelayedOperation):
         if target.last_fetched_epoch in (-1, log.latest_epoch):
             return False
         return diverging_epoch(replica, target) is not None  # Case H
-
-    def on_complete(self) -> None:
-        self.reply()
-
-    def on_expiration(self) -> None:
-        if self.params.is_follower:
-            self.expirations.follower += 1
-        else:
-            self.expirations.consumer += 1
 
 
 def diverging_epoch(replica: Replica, target: FetchTarget) -> tuple[int, int] | None:

@@ -7,12 +7,12 @@ and responses contain only the partitions that have changed.
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from purgatory_broker._wire.error_code import CodedError, ErrorCode
 from purgatory_broker.metadata.topics import TopicPartition
-from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchTarget
+from purgatory_broker.replication.delayed_fetch import FetchedPartition, FetchTarget, LastRead
 
 #: The epoch of a request that ends its session or has none.
 FINAL_EPOCH = -1
@@ -54,6 +54,21 @@ class FetchSession:
     partitions: dict[TopicPartition, _CachedPartition] = field(default_factory=dict)
     #: The number of partitions at its last use, once larger sessions may replace it.
     replaceable_size: int | None = None
+    #: As the session's fetches read it. None once anything has changed in it.
+    targets: list[FetchTarget] | None = None
+    last_read: LastRead | None = None
+    #: What the client has been told of `last_read`: the same again is no change.
+    told: Sequence[FetchedPartition] | None = None
+
+    def current_targets(self) -> list[FetchTarget]:
+        """Return the targets of all partitions: the same list, as long as they are the same."""
+        targets = self.targets
+        if targets is None:
+            targets = self.targets = [cached.target for cached in self.partitions.values()]
+        return targets
+
+    def forget_targets(self) -> None:
+        self.targets = self.last_read = self.told = None
 
 
 class FetchSessions:
@@ -110,6 +125,15 @@ class FetchSessions:
             raise FetchSessionError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise FetchSessionError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if targets or forgotten:
+            self._change(session, targets, forgotten)
+        session.epoch = 1 if session.epoch == 2**31 - 1 else session.epoch + 1
+        self._touch(session, now_ms)
+        return session
+
+    def _change(
+        self, session: FetchSession, targets: list[FetchTarget], forgotten: list[TopicPartition]
+    ) -> None:
         before = len(session.partitions)
         for target in targets:
             known = session.partitions.get(target.key)
@@ -119,14 +143,12 @@ class FetchSessions:
                 known.target = target
         for key in forgotten:
             session.partitions.pop(key, None)
+        session.forget_targets()
         self.num_partitions += len(session.partitions) - before
-        self._evict(0, keep=session_id)
+        self._evict(0, keep=session.session_id)
         if self.num_partitions > self.max_partitions:
-            self._drop(session_id)
+            self._drop(session.session_id)
             raise FetchSessionError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-        session.epoch = 1 if session.epoch == 2**31 - 1 else session.epoch + 1
-        self._touch(session, now_ms)
-        return session
 
     def _create(
         self, targets: list[FetchTarget], now_ms: int, *, uses_topic_ids: bool
@@ -193,7 +215,10 @@ def changed_partitions(
     session: FetchSession, fetched: list[FetchedPartition]
 ) -> list[FetchedPartition]:
     """Return what differs from the previous response, or has records or an error."""
+    if fetched is session.told:
+        return []
     changed = []
+    is_told = True
     for result in fetched:
         cached = session.partitions.get(result.key)
         if cached is None:
@@ -204,15 +229,18 @@ def changed_partitions(
         if result.error is not ErrorCode.NONE:
             # Include the partition in the next response too: its error may be over by then.
             cached.high_watermark = -1
-        if (
-            has_moved
-            or result.records
-            or result.error is not ErrorCode.NONE
-            or result.diverging is not None
-        ):
+        is_repeated = (
+            result.records or result.error is not ErrorCode.NONE or result.diverging is not None
+        )
+        if is_repeated:
+            is_told = False
+        if is_repeated or has_moved:
             changed.append(result)
             if result.records:
                 # Read this partition last in the next request, so that the limit on bytes does not
                 # starve the others.
                 session.partitions[result.key] = session.partitions.pop(result.key)
-    return changed
+                session.forget_targets()
+    session.told = fetched if is_told else None
+    # The same list if all of it has changed: other sessions may have it, too.
+    return fetched if len(changed) == len(fetched) else changed

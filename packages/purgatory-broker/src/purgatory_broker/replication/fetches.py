@@ -10,10 +10,14 @@ from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.log.log_errors import RecordError
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
+    FetchCondition,
     FetchedPartition,
     FetchExpirations,
     FetchParams,
     FetchTarget,
+    LastRead,
+    Reader,
+    SharedResult,
     diverging_epoch,
 )
 from purgatory_broker.replication.follower_log import LogBounds
@@ -26,13 +30,13 @@ _CONSUMER = -1
 _MAX_SHARED_BYTES = 2**20
 
 
-class _SharedRead(NamedTuple):
-    """The result of the last fetch, for another one that reads the same before anything changes."""
+class _LastAttempt(NamedTuple):
+    """Whether the fetch that was last tried is complete."""
 
     change_count: int
     params: FetchParams
     targets: list[FetchTarget]
-    fetched: list[FetchedPartition]
+    is_complete: bool
 
 
 class _IdleFollower(NamedTuple):
@@ -47,8 +51,8 @@ class Fetches:
     def __init__(self, replicas: ReplicaManager) -> None:
         self.expirations = FetchExpirations()
         self.replicas = replicas
-        self._get_change_count = lambda: replicas.change_count
-        self._last_reads: dict[int, _SharedRead] = {}
+        self._last_reads: dict[int, LastRead] = {}
+        self._last_attempt: _LastAttempt | None = None
         self._idle_followers: dict[int, _IdleFollower] = {}
 
     def fetch(
@@ -56,15 +60,17 @@ class Fetches:
         params: FetchParams,
         targets: list[FetchTarget],
         reply: Callable[[list[FetchedPartition]], None],
+        reader: Reader | None = None,
     ) -> DelayedFetch | None:
         """Read partitions when they have `min_bytes` together, or after `max_wait_ms`.
 
         A follower's fetch also reports which records it has, which may advance the high watermark.
         Returns None if the request did not have to wait.
         """
-        if params.is_follower:
+        if params.replica_id >= 0:
             self._update_follower(params, targets)
-        fetched = self._read_shared(params, targets)
+        read = self._read_shared(params, targets, reader)
+        fetched = read.fetched
         size = 0
         needs_response = False
         for result in fetched:
@@ -76,72 +82,82 @@ class Fetches:
         if params.max_wait_ms <= 0 or not targets or size >= params.min_bytes or needs_response:
             reply(fetched)
             return None
-        operation = DelayedFetch(
-            params,
-            targets,
-            self.replicas.find,
-            # Not a lambda, which is six objects more for the cyclic collector to look at.
-            partial(
-                self._respond,
-                params,
-                targets,
-                reply,
-                None if size else fetched,
-                self.replicas.change_count,
-            ),
-            self.expirations,
-            self._get_change_count,
-        )
+        operation = DelayedFetch(params, targets, self, reply, reader, None if size else read)
         if not size and not (params.read_committed and _is_beyond(params, targets, fetched)):
             # There is nothing to read, so only a change can complete the fetch.
-            operation.seen_change_count = self.replicas.change_count
+            operation.seen_change_count = read.change_count
         self.replicas.purgatories.fetch.try_complete_else_watch(
             operation, [target.key for target in targets]
         )
         return None if operation.is_completed else operation
 
-    def _respond(
-        self,
-        params: FetchParams,
-        targets: list[FetchTarget],
-        reply: Callable[[list[FetchedPartition]], None],
-        nothing: list[FetchedPartition] | None,
-        change_count: int,
-    ) -> None:
-        """`nothing` has the results at `change_count`, right if nothing has changed since."""
-        if nothing is not None and change_count == self.replicas.change_count:
-            reply(nothing)
-        else:
-            reply(self._read_shared(params, targets))
+    # -- what waiting fetches ask for
+
+    def is_complete(self, params: FetchParams, targets: list[FetchTarget]) -> bool:
+        """Return whether a fetch is to be answered; asked once for fetches of the same."""
+        last = self._last_attempt
+        change_count = self.replicas.change_count
+        if (
+            last is None
+            or last.change_count != change_count
+            or last.targets != targets
+            or last.params != params
+        ):
+            holds = FetchCondition(params, targets, self.replicas.find).holds()
+            last = self._last_attempt = _LastAttempt(change_count, params, targets, holds)
+        return last.is_complete
+
+    def respond(self, operation: DelayedFetch) -> None:
+        nothing = operation.nothing
+        if nothing is None or nothing.change_count != self.replicas.change_count:
+            nothing = self._read_shared(operation.params, operation.targets, operation.reader)
+        operation.reply(nothing.fetched)
+
+    # -- reads
 
     def _read_shared(
-        self, params: FetchParams, targets: list[FetchTarget]
-    ) -> list[FetchedPartition]:
+        self, params: FetchParams, targets: list[FetchTarget], reader: Reader | None
+    ) -> LastRead:
         """Return what `read` does, or what the last fetch has read, if that is the same.
 
-        A record that completes many fetches is thus read once. An idle follower's last fetch is
-        remembered beside that of all others. The result must not be changed.
+        A record that completes many fetches is thus read once. An idle reader's last fetch is
+        remembered beside that of all others.
         """
-        reader = params.replica_id if params.replica_id in self._idle_followers else _CONSUMER
-        last = self._last_reads.get(reader)
+        change_count = self.replicas.change_count
+        if reader is not None:
+            last = reader.last_read
+            if (
+                last is not None
+                and last.change_count == change_count
+                and last.targets is targets
+                and last.params == params
+            ):
+                return last
+        number = params.replica_id if params.replica_id in self._idle_followers else _CONSUMER
+        last = self._last_reads.get(number)
         if (
-            last is not None
-            and last.change_count == self.replicas.change_count
-            and last.targets == targets
-            and last.params == params
+            last is None
+            or last.change_count != change_count
+            or last.targets != targets
+            or last.params != params
         ):
-            return last.fetched
-        fetched = self.read(params, targets)
-        is_read = all(
-            partition.error is ErrorCode.NONE and partition.diverging is None
-            for partition in fetched
-        )
-        # Errors also depend on what exists elsewhere, whose changes are not counted here.
-        if is_read and sum(len(partition.records) for partition in fetched) <= _MAX_SHARED_BYTES:
-            self._last_reads[reader] = _SharedRead(
-                self.replicas.change_count, params, targets, fetched
-            )
-        return fetched
+            fetched = self.read(params, targets)
+            is_read = True
+            size = 0
+            for partition in fetched:
+                size += len(partition.records)
+                if partition.error is not ErrorCode.NONE or partition.diverging is not None:
+                    is_read = False
+            # Errors also depend on what exists elsewhere, whose changes are not counted here.
+            if not is_read or size > _MAX_SHARED_BYTES:
+                return LastRead(change_count, params, targets, fetched)
+            last = LastRead(change_count, params, targets, SharedResult(fetched))
+            self._last_reads[number] = last
+        if reader is not None:
+            # Without records, which would be kept for each of the readers.
+            has_records = any(partition.records for partition in last.fetched)
+            reader.last_read = None if has_records else last._replace(targets=targets)
+        return last
 
     def read(self, params: FetchParams, targets: list[FetchTarget]) -> list[FetchedPartition]:
         # The first batch is read however large it is, so that a consumer makes progress.

@@ -17,7 +17,6 @@ from purgatory_broker.replication.appends import (
 )
 from purgatory_broker.replication.delayed_fetch import (
     DelayedFetch,
-    FetchExpirations,
     FetchParams,
     FetchTarget,
 )
@@ -306,10 +305,8 @@ def test_operations_end_if_their_replica_is_replaced() -> None:
         fetch = DelayedFetch(
             FetchParams(1, 60_000, 1, 100),
             [target],
-            node.replicas.find,
-            lambda: fetched.append("read"),
-            FetchExpirations(),
-            lambda: 0,
+            node.fetches,
+            lambda _fetched: fetched.append("read"),
         )
         for operation in (produce, delete, fetch):
             assert operation.try_complete()
