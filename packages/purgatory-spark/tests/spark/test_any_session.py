@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark import Trace
+from purgatory_spark import TableMapping, Trace, map_tables
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.replay_folder import write_replays
 from purgatory_spark._analysis.report import write_report
@@ -185,6 +185,18 @@ def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> N
     assert read.first().asDict() == dict.fromkeys(names, GAP_US) | {"day": day_us}
     rows = read_rows(foreign, [tmp_path / "old.parquet"], ["utc"])
     assert rows.select(parse_us(rows, "utc", "iso")).collect() == [(GAP_US,)]
+
+
+def test_times_as_names_are_in_the_zone_of_the_session(foreign: SparkSession) -> None:
+    times = [GAP_US - 1, BEFORE_US, -1_500_000]
+    rows = foreign.createDataFrame([(us, us + 1) for us in times], "us bigint, other bigint")
+    rows = rows.select(*[F.timestamp_micros(name).alias(name) for name in rows.columns])
+    columns = {"arrived_at": "us", "ended_at": "us", "request_id": "us"}
+    trace = map_tables(rows, TableMapping(columns | {"watch_keys": ("us", "other")}))
+    expected = rows.select(F.col("us").cast("string"), F.col("other").cast("string")).collect()
+    names = [tuple(row["watch_keys"]) for row in trace.requests.collect()]
+    assert sorted(names) == sorted(map(tuple, expected))
+    assert {row["request_id"] for row in trace.requests.collect()} == {row[0] for row in expected}
 
 
 @pytest.mark.slow

@@ -7,18 +7,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows import mapped_rows
 from purgatory_spark._rows.chains import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.checks import accepted_rows, rejected_rows
+from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_rows import (
     event_columns,
-    event_values,
-    flagged_rows,
     request_columns,
-    request_values,
     with_row_columns,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.repeated_hours import is_of_repeated_hour
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_nested
 from purgatory_spark._spark.files import RAW, SOURCE, require_columns
@@ -94,7 +92,7 @@ def map_rows(
         2000          ->   000000000002  2.0 s       [000000000002]           (none)
     """
     mapping.require_events(event_rows is not None)
-    flagged = flagged_rows(rows, request_values(rows, mapping))
+    flagged = mapped_rows.request_rows(rows, mapping)
     if "request_id" in mapping.columns:
         timeout_us = F.col("timeout_ms").cast("bigint") * 1000
         # Arrivals that are rejects may be any number.
@@ -125,14 +123,14 @@ def map_rows(
         cached=[cached] if cache else [],
     )
     if event_rows is not None:
-        flagged = flagged_rows(event_rows, event_values(event_rows, mapping))
+        flagged = mapped_rows.event_rows(event_rows, mapping)
         if cache:
             trace.cached.append(flagged.persist())
         trace.events = accepted_rows(flagged).select(event_columns())
         trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
         trace.rows["events"] = flagged
     trace.rows |= {
-        f"{name} of a repeated hour": table.where(is_of_repeated_hour(table))
+        f"{name} of a repeated hour": table.where(IS_REPEATED_HOUR)
         for name, table in trace.rows.items()
         if mapping.time_zone != "UTC"
     }

@@ -113,7 +113,10 @@ class TableFiles:
                 read_dictionary=[name for name in texts if name in self._few_valued],
             )
             # The threads that map batches keep the cores busy.
-            yield from opened.iter_batches(_BATCH_ROWS, columns=self._required, use_threads=False)
+            columns = self._required
+            for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+                fields = [field.with_type(_in_utc(field.type)) for field in batch.schema]
+                yield batch.cast(pa.schema(fields))
 
     def _json_batches(self) -> Iterator[pa.RecordBatch]:
         lines = JsonLines(self._files, self._required)
@@ -188,6 +191,15 @@ def _parquet_damage_named(file: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowInvalid) as error:
         raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+
+
+def _in_utc(kind: pa.DataType) -> pa.DataType:
+    """Return a type with UTC in place of its zone: a name that is a time is written in it."""
+    if pa.types.is_list(kind):
+        return pa.list_(_in_utc(kind.value_type))
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return pa.timestamp(kind.unit, "UTC")
+    return kind
 
 
 def _log_files(path: Path) -> list[Path]:

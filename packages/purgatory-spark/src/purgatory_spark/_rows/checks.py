@@ -85,31 +85,24 @@ def text_or_null(column: str) -> Column:
     return F.trim(name_or_null(column))
 
 
-def is_number(column: str) -> Column:
-    """Return whether a column has a finite number, or the text of one; null for null."""
-    number = text_or_null(column).try_cast("double")
-    return number.isNotNull() & ~F.isnan(number) & (F.abs(number) != float("inf"))
-
-
-def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Column:
+def parse_us(table: DataFrame, column: str, unit: str) -> Column:
     """Return a column of times as whole microseconds, rounded down; null for what is no time.
 
     Timestamps, dates and ISO 8601 text are parsed with every unit of `TIME_UNITS`; with "iso",
-    numbers are not times. Of a local time that `zone` has twice, the first is meant
-    (`parse_second_us`); one that it skips is not a time.
+    numbers are not times. Times without a zone are in UTC.
     """
     kind = dict(table.dtypes)[column]
     value = F.col(quote_column(column))
     if kind == "timestamp":
         return F.unix_micros(value)
     if kind in _LOCAL:
-        return _zoned_us(value.cast(T.TimestampNTZType()), zone)
+        return _utc_us(value.cast(T.TimestampNTZType()))
     text = _text(value, kind)
     # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
     # as one of the current day. It would read text without a zone in that of the session.
-    moment = F.when(
-        text.rlike(_ZONELESS), _zoned_us(text.try_cast(T.TimestampNTZType()), zone)
-    ).when(text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType())))
+    moment = F.when(text.rlike(_ZONELESS), _utc_us(text.try_cast(T.TimestampNTZType()))).when(
+        text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType()))
+    )
     # As logs of web servers have them: 02/Mar/2026:09:00:00 +0100.
     moment = moment.when(
         text.rlike(r"^\s*\d\d/[A-Z][a-z]{2}/\d{4}:"),
@@ -128,40 +121,9 @@ def parse_us(table: DataFrame, column: str, unit: str, zone: str = "UTC") -> Col
     return F.coalesce(number, moment)
 
 
-def parse_second_us(table: DataFrame, column: str, zone: str) -> Column:
-    """Return a column of times as `parse_us` does, where `zone` has them twice: the second time.
-
-    Others are null.
-    """
-    kind = dict(table.dtypes)[column]
-    value = F.col(quote_column(column))
-    none = F.lit(None).cast("bigint")
-    if zone == "UTC" or kind == "timestamp":
-        return none
-    local = value.cast(T.TimestampNTZType())
-    if kind not in _LOCAL:
-        text = _text(value, kind)
-        local = F.when(text.rlike(_ZONELESS), text.try_cast(T.TimestampNTZType()))
-    # A day later the zone has the offset that it has after the hour that it repeats.
-    day = F.expr("interval 1 day")
-    utc = F.convert_timezone(F.lit(zone), F.lit("UTC"), local + day) - day
-    is_same = F.convert_timezone(F.lit("UTC"), F.lit(zone), utc) == local
-    second_us = _utc_us(utc)
-    return F.when(is_same & (second_us > _zoned_us(local, zone)), second_us)
-
-
 def _text(value: Column, kind: str) -> Column:
     # The text of a single-precision number has fewer digits than its value.
     return (value.cast("double") if kind == "float" else value).cast("string")
-
-
-def _zoned_us(local: Column, zone: str) -> Column:
-    """Return timestamps of a zone as microseconds since the epoch; null for skipped ones."""
-    if zone == "UTC":
-        return _utc_us(local)
-    utc = F.convert_timezone(F.lit(zone), F.lit("UTC"), local)
-    is_kept = F.convert_timezone(F.lit("UTC"), F.lit(zone), utc) == local
-    return F.when(is_kept, _utc_us(utc))
 
 
 def _utc_us(local: Column) -> Column:

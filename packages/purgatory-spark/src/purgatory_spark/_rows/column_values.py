@@ -1,8 +1,8 @@
-"""Convert columns of any type to the fields of a trace, in Arrow and without Spark.
+"""Convert columns of any type to the fields of a trace, where no value changes.
 
-These are the rules of `rows.values`, for whole columns: a value that would change is a reason to
-reject its row. Text of the usual forms is converted by Arrow; other text one distinct value at a
-time.
+pandas writes whole numbers with nulls as floats, CSV has text only, and tables of databases have
+bigints and decimals. A value that would change is a reason to reject its row. Text has the forms
+that Spark's casts know: the usual ones are converted by Arrow, others one distinct value at a time.
 """
 
 from __future__ import annotations
@@ -38,6 +38,10 @@ _LOCAL_TIME = _DAY + r"([T ]\d\d:\d\d:\d\d(\.\d{1,6})?)?$"
 _ZONED_TIME = _DAY + r"[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)$"
 #: Where a time has its second colon, as in 2026-03-02 09:00:00.
 _SECOND_COLON = 16
+#: The end of a fraction of a time, which Spark leaves out.
+_ZEROS = r"\.?0+$"
+#: A date, or a date and a time, that ends without a zone.
+_ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
 #: Digits of a time's fraction that are less than a microsecond.
 _BELOW_US = r"^(\s*\d{4}-\d[^.]*\.\d{6})\d+"
 
@@ -51,13 +55,15 @@ _MOMENT = re.compile(
 #: As logs of web servers have them: 02/Mar/2026:09:00:00 +0100.
 _LOG_TIME = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2}):?(\d{2})?(?::?(\d{2}))?")
+_DAY_US = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def text_of(column: pa.Array | pa.ChunkedArray, name: str) -> pa.StringArray:
     """Return a column as text, with all its blanks; null for NaN.
 
-    A whole number that is a float has no fraction.
+    A whole number that is a float has no fraction. A time is in the column's zone, which in Spark's
+    workers is that of the session.
     """
     array = one_chunk(column)
     kind = array.type
@@ -75,6 +81,13 @@ def text_of(column: pa.Array | pa.ChunkedArray, name: str) -> pa.StringArray:
         return array.cast(pa.string())
     if pa.types.is_null(kind):
         return array.cast(pa.string())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        # Bytes that are no text are left to `is_not_utf8`.
+        return array.cast(pa.string(), safe=False)
+    if pa.types.is_timestamp(kind):
+        micros = array.cast(pa.timestamp("us", kind.tz), safe=False)
+        text = pc.strftime(micros, "%Y-%m-%d %H:%M:%S")
+        return pc.replace_substring_regex(text, _ZEROS, "")
     raise TraceFormatError(f"column {name} is {kind}; expected text, a number or a time")
 
 
@@ -315,6 +328,40 @@ def _have_seconds(text: pa.StringArray) -> bool:
 
 def _zoned_times_us(text: pa.StringArray) -> pa.Int64Array:
     return text.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+
+
+def is_local(column: pa.Array | pa.ChunkedArray, name: str) -> pa.BooleanArray:
+    """Return which times have no zone of their own."""
+    array = one_chunk(column)
+    kind = array.type
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return pa.repeat(pa.types.is_date(kind) or kind.tz is None, len(array))
+    if not pa.types.is_string(kind):
+        return pa.repeat(False, len(array))
+    return pc.match_substring_regex(text_of(array, name), _ZONELESS)
+
+
+def zoned_us(
+    times: pa.Int64Array, local: pa.BooleanArray, zone: str
+) -> tuple[pa.Int64Array, pa.Int64Array]:
+    """Return local times of a zone as microseconds since the epoch, and the second ones.
+
+    A time that the zone skips becomes null. One that it has twice has a second time; others have
+    null there. Times that are not local, or of no accepted year, are as they were.
+    """
+    given = pc.fill_null(times, 0).to_numpy()
+    is_near = (given > MIN_TIME_US - _DAY_US) & (given < MAX_TIME_US + _DAY_US)
+    is_zoned = pa.array(bools(local) & is_near & bools(times.is_valid()))
+    zoneless = pc.if_else(is_zoned, times, None).cast(pa.timestamp("us"))
+    first, second = (
+        pc.assume_timezone(zoneless, zone, ambiguous=which, nonexistent=which)
+        for which in ("earliest", "latest")
+    )
+    is_skipped = pc.fill_null(pc.not_equal(pc.local_timestamp(first), zoneless), False)
+    first, second = first.cast(pa.int64()), second.cast(pa.int64())
+    is_twice = pc.and_not(pc.greater(second, first), is_skipped)
+    chosen = pc.if_else(is_zoned, pc.if_else(is_skipped, None, first), times)
+    return chosen, pc.if_else(is_twice, second, None)
 
 
 def _timestamps_us(array: pa.Array, unit: str) -> pa.Int64Array:

@@ -1,6 +1,7 @@
-"""Compute the fields of requests and events from columns of a mapped table, without Spark.
+"""Compute the fields of requests and events from columns of a mapped table.
 
-It is what `mapped_rows` does by Spark, with the same rules in the same order.
+It runs in Spark's Python workers for `mapped_rows`, and in the threads of `purgatory quick`. A
+request that was given up has a status instead of an answer: it expires at its end.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from purgatory_spark._rows.column_values import (
     is_blank,
     is_changed,
     is_inexact,
+    is_local,
     is_missing,
     is_not_utf8,
     is_number,
@@ -37,19 +39,30 @@ from purgatory_spark._rows.column_values import (
     numbers_of,
     text_of,
     times_us,
+    zoned_us,
 )
 from purgatory_spark._rows.mapping import HOST, TableMapping
 from purgatory_spark._rows.times import MAX_TIME_US, MIN_TIME_US
 from purgatory_spark._rows.trace_columns import MAX_TIMEOUT_MS, PASSED
 from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
 
+#: The field that says whether a time may mean two, of an hour that the zone repeats.
+IS_REPEATED_HOUR = "is_repeated_hour"
+
 
 @dataclass
 class MappedColumns:
-    """The fields of some rows, and why rows are rejected: null for good ones; None if all are."""
+    """The fields of some rows, and why rows are rejected.
+
+    Attributes:
+        fields: The fields. Those of few distinct values are dictionaries.
+        reasons: The reasons, null for good rows; None if all are good.
+        constants: The fields that are the same in all rows, of every batch.
+    """
 
     fields: pa.RecordBatch
     reasons: pa.Array | None
+    constants: dict[str, str | float]
 
     @property
     def accepted(self) -> pa.RecordBatch:
@@ -61,12 +74,19 @@ class _Fields:
     """The fields of a batch as they are computed, and their checks in order."""
 
     batch: pa.RecordBatch
+    zone: str
+    is_second: pa.BooleanArray | None
     columns: dict[str, pa.Array] = field(default_factory=dict)
     checks: list[ColumnCheck] = field(default_factory=list)
+    constants: dict[str, str | float] = field(default_factory=dict)
+    is_repeated_hour: Bools | bool = False
 
     def result(self) -> MappedColumns:
+        if self.zone != "UTC":
+            is_repeated = np.zeros(self.batch.num_rows, dtype=bool) | self.is_repeated_hour
+            self.columns[IS_REPEATED_HOUR] = pa.array(is_repeated)
         rows = pa.RecordBatch.from_arrays(list(self.columns.values()), names=list(self.columns))
-        return MappedColumns(rows, first_reasons(self.checks, self.batch.num_rows))
+        return MappedColumns(rows, first_reasons(self.checks, self.batch.num_rows), self.constants)
 
     def given(self, column: str) -> pa.Array:
         return one_chunk(self.batch.column(column))
@@ -74,9 +94,11 @@ class _Fields:
     def constant(self, name: str, value: str) -> None:
         zeros = pa.array(np.zeros(self.batch.num_rows, dtype=np.int32))
         self.columns[name] = pa.DictionaryArray.from_arrays(zeros, pa.array([value]))
+        self.constants[name] = value
 
     def number_constant(self, name: str, value: float, kind: pa.DataType) -> None:
         self.columns[name] = pa.repeat(pa.scalar(value, kind), self.batch.num_rows)
+        self.constants[name] = value
 
     def text(self, name: str, column: str, *, required: bool = True) -> None:
         text = self.columns[name] = text_of(self.given(column), column)
@@ -109,7 +131,7 @@ class _Fields:
 
     def time(self, name: str, column: str, unit: str, *, required: bool = True) -> None:
         given = self.given(column)
-        times = self.columns[name] = times_us(given, unit, column)
+        times = self.columns[name] = self._in_zone(times_us(given, unit, column), given, column)
         missing, is_null = is_missing(given), bools(times.is_null())
         if required:
             self.checks.append((f"null {column}", missing))
@@ -119,6 +141,19 @@ class _Fields:
         self.checks.append((f"unparsable {column}", ~missing & is_null))
         reason, is_bad = time_check(column, _ints(times))
         self.checks.append((reason, ~is_null & is_bad))
+
+    def _in_zone(self, times: pa.Int64Array, given: pa.Array, column: str) -> pa.Int64Array:
+        """Return times without a zone as those of the mapping's; of two, the one that is meant."""
+        if self.zone == "UTC":
+            return times
+        first, second = zoned_us(times, is_local(given, column), self.zone)
+        self.is_repeated_hour |= bools(second.is_valid())
+        arrived = self.columns.get("arrived_at")
+        # Of two ends, the first one that is after the arrival.
+        is_second = self.is_second if arrived is None else pc.less(first, arrived)
+        return (
+            first if is_second is None else pc.if_else(is_second, pc.coalesce(second, first), first)
+        )
 
     def number(self, name: str, column: str) -> Floats:
         """Add a column of numbers. NaN is null in the returned ones, too."""
@@ -182,13 +217,19 @@ class _Fields:
             self.checks.append((f"{names} is a float beyond 2^53", inexact))
 
 
-def map_request_columns(batch: pa.RecordBatch, mapping: TableMapping) -> MappedColumns:
+def map_request_columns(
+    batch: pa.RecordBatch, mapping: TableMapping, is_second: pa.BooleanArray | None = None
+) -> MappedColumns:
     """Return the fields of requests, with `ended_at`: when a request was answered, or null.
 
     Times are microseconds since the epoch. There is no `request_id` unless a column has it, and no
-    `watch_keys` where requests wait for their own answers.
+    `watch_keys` where requests wait for their own answers. `IS_REPEATED_HOUR` is a field, too,
+    unless the mapping's zone is UTC.
+
+    `is_second`: whether an arrival that may mean two times is the second, or the end of a row
+    without an arrival.
     """
-    columns, fields = mapping.columns, _Fields(batch)
+    columns, fields = mapping.columns, _Fields(batch, mapping.time_zone, is_second)
     if "host" in columns:
         fields.few_texts("host", mapping.column("host"))
     else:
@@ -225,14 +266,17 @@ def map_request_columns(batch: pa.RecordBatch, mapping: TableMapping) -> MappedC
     else:
         fields.constant("quantifier", mapping.constant_quantifier)
     fields.checks += quantifier_checks(_checked(fields))
-    if is_unanswered.any():
+    if mapping.status is not None:
+        fields.constants.pop("timeout_ms", None)
         _let_expire(fields.columns, is_unanswered)
     return fields.result()
 
 
-def map_event_columns(batch: pa.RecordBatch, mapping: TableMapping) -> MappedColumns:
-    """Return the fields of events; times are microseconds since the epoch."""
-    columns, fields = mapping.event_columns, _Fields(batch)
+def map_event_columns(
+    batch: pa.RecordBatch, mapping: TableMapping, is_second: pa.BooleanArray | None = None
+) -> MappedColumns:
+    """Return the fields of events, as `map_request_columns` does."""
+    columns, fields = mapping.event_columns, _Fields(batch, mapping.time_zone, is_second)
     if "host" in columns:
         fields.few_texts("host", columns["host"])
     else:

@@ -11,50 +11,43 @@ Where a file has times of only one of the hours, they do not fall back, and the 
 
 from __future__ import annotations
 
-from functools import reduce
-
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
 
-from purgatory_spark._spark.files import POSITION, RAW
+from purgatory_spark._rows.column_values import is_local, times_us, zoned_us
+from purgatory_spark._spark.files import POSITION, RAW, quote_column
+
+#: Whether the second of two times is meant; false for times that are not of such an hour.
+IS_SECOND = "_purgatory_is_second"
 
 #: A zone repeats an hour once in about half a year at most, and not at the turn of these.
 _HALF_YEAR_US = 365.25 / 2 * 86_400e6
 
-_HIGHEST, _HAS_FALLEN, _LEAST_LATER = "highest_so_far", "has_fallen", "least_later"
-_TIMES = ("arrived_us", "ended_us", "occurred_us")
+_TIMES, _HIGHEST = "_purgatory_times", "_purgatory_highest_so_far"
+_HAS_FALLEN, _LEAST_LATER = "_purgatory_has_fallen", "_purgatory_least_later"
 
 
-def second_of(time: str) -> str:
-    """Return the name of the column with the second time that a local time may be; else null."""
-    return f"second_{time}"
+def with_second_hours(rows: DataFrame, column: str, unit: str, zone: str) -> DataFrame:
+    """Add `IS_SECOND`, which the order of the rows says; they have a `POSITION`."""
+    fields = [pa.field("first", pa.int64()), pa.field("second", pa.int64())]
 
+    def both_times(given: pa.Array) -> pa.Array:
+        times = zoned_us(times_us(given, unit, column), is_local(given, column), zone)
+        return pa.StructArray.from_arrays(list(times), fields=fields)
 
-def is_of_repeated_hour(rows: DataFrame) -> Column:
-    seconds = [second_of(time) for time in _TIMES if second_of(time) in rows.columns]
-    return reduce(Column.__or__, [F.col(name).isNotNull() for name in seconds], F.lit(False))
-
-
-def with_repeated_hours(rows: DataFrame) -> DataFrame:
-    """Choose the second of two times where the order of the rows says so.
-
-    Rows without a `POSITION` have no order, as those of a table.
-    """
-    for time in _TIMES:
-        if second_of(time) not in rows.columns:
-            continue
-        first, second = F.col(time), F.col(second_of(time))
-        if time == "ended_us" and "arrived_us" in rows.columns:
-            # Of two ends, the first one that is after the arrival.
-            is_second = first < F.col("arrived_us")
-        elif POSITION in rows.columns:
-            rows = _with_order(rows, first, second)
-            is_second = F.col(_HAS_FALLEN) & (first - F.col(_LEAST_LATER) < _fall(first, second))
-        else:
-            continue
-        chosen = F.when(second.isNotNull() & is_second, second).otherwise(first)
-        rows = rows.withColumn(time, chosen)
-    return rows.drop(POSITION, _HIGHEST, _HAS_FALLEN, _LEAST_LATER)
+    # Spark may compute a deterministic function again for each of its uses.
+    # Its stubs ask for a type of function that it warns of, where there are type hints.
+    both = arrow_udf(both_times, "first bigint, second bigint")  # type: ignore[call-overload]
+    parse = both.asNondeterministic()
+    rows = rows.withColumn(_TIMES, parse(F.col(quote_column(column))))
+    first, second = F.col(_TIMES)["first"], F.col(_TIMES)["second"]
+    ordered = _with_order(rows, first, second)
+    is_second = F.col(_HAS_FALLEN) & (first - F.col(_LEAST_LATER) < _fall(first, second))
+    return ordered.withColumn(
+        IS_SECOND, F.coalesce(second.isNotNull() & is_second, F.lit(False))
+    ).drop(_TIMES, _HIGHEST, _HAS_FALLEN, _LEAST_LATER)
 
 
 def _fall(first: Column, second: Column) -> Column:

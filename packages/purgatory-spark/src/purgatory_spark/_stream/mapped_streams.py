@@ -14,10 +14,9 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.checks import REASON
 from purgatory_spark._rows.mapped_rows import (
     event_columns,
-    event_values,
-    flagged_rows,
+    event_rows,
     request_columns,
-    request_values,
+    request_rows,
     with_row_columns,
 )
 from purgatory_spark._rows.mapping import TableMapping
@@ -50,9 +49,9 @@ def map_streams(
     events = with_nested(with_row_columns(events), event_columns_given)
     require_columns("requests", requests.columns, mapping.input_columns, "table")
     require_columns("events", events.columns, event_columns_given, "table")
-    flagged = flagged_rows(requests, request_values(requests, mapping))
+    flagged = request_rows(requests, mapping)
     watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
-    flagged_events = flagged_rows(events, event_values(events, mapping))
+    flagged_events = event_rows(events, mapping)
     return (
         with_passed(flagged).select(*request_columns(watch_keys), *_row_columns()),
         flagged_events.select(*event_columns(), *_row_columns()),

@@ -298,7 +298,7 @@ def test_tables_that_do_not_fit_the_mapping_are_errors(spark: SparkSession) -> N
     for columns, message in [
         ({**own, "host": "pod"}, "requests: missing columns: pod; the table has at, nested"),
         ({**own, "watch_keys": "nested"}, "expected an array of text or numbers"),
-        ({**own, "host": "pair"}, "column pair is struct<x:bigint>; expected text"),
+        ({**own, "host": "pair"}, "column pair is struct<x: int64>; expected text"),
     ]:
         with pytest.raises(TraceFormatError, match=message):
             map_tables(requests, TableMapping(columns))

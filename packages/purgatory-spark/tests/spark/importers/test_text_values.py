@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -106,6 +108,16 @@ def test_bytes_of_a_csv_file_that_are_no_text_make_no_equal_ids(
     found = imported_rows(spark, source, columns=columns, time_unit="ms")
     assert [row["request_id"] for row in found.requests] == ["b"]
     assert found.rejected == {f"id {REASON}": 2, f"keys {REASON}": 1}
+
+
+def test_times_of_another_zone_are_names_in_utc(spark: SparkSession, tmp_path: Path) -> None:
+    at = pa.array([1_700_000_000_000_000, 1_700_000_000_500_000], pa.timestamp("us", "Asia/Tokyo"))
+    source = tmp_path / "calls.parquet"
+    pq.write_table(pa.table({"at": at}), source)
+    columns = {"request_id": "at", "arrived_at": "at", "ended_at": "at"}
+    found = imported_rows(spark, source, columns=columns)
+    ids = ["2023-11-14 22:13:20", "2023-11-14 22:13:20.5"]
+    assert [row["request_id"] for row in found.requests] == ids
 
 
 def test_bytes_of_an_own_table_that_are_no_text_are_rejected(spark: SparkSession) -> None:
