@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.table_source import read_rows
 from purgatory_spark._spark.csv_files import csv_header
+from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.files import (
     CORRUPT,
     POSITION,
@@ -53,8 +54,8 @@ def test_columns_may_have_any_names(spark: SparkSession, tmp_path: Path) -> None
     file = write_lines(
         tmp_path / "odd.csv", [",a,A,_metadata,_corrupt,_source,`b`.c", "0,1,2,3,4,5,6"]
     )
-    table = read_rows(spark, [file], ["a", "_source", "`b`.c", "a"]).drop(POSITION)
-    assert rows_of(table) == [
+    table = with_row_text(read_rows(spark, [file], ["a", "_source", "`b`.c", "a"]))
+    assert rows_of(table.drop(POSITION)) == [
         {
             "a": "1",
             "_source": "5",

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
+from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 
 COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
@@ -31,7 +32,7 @@ def import_azure_llm(
     trace does not record that time. It is *derived* from a cost per token, and labelled as derived.
     The default costs are of a large model's order of magnitude.
     """
-    rows = read_source(spark, source, COLUMNS)
+    rows = with_row_text(read_source(spark, source, COLUMNS))
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
     arrived_us = checks.parse_us(rows, "TIMESTAMP", "iso")
     service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(

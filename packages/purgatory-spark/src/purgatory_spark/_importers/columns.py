@@ -9,7 +9,7 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._rows import mapped_rows
 from purgatory_spark._rows.chains import IS_FIRST, flag_repeated, mark_chains
-from purgatory_spark._rows.checks import accepted_rows, rejected_rows
+from purgatory_spark._rows.checks import REASON, accepted_rows, rejected_rows
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_rows import (
     event_columns,
@@ -17,11 +17,14 @@ from purgatory_spark._rows.mapped_rows import (
     with_row_columns,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._spark.file_columns import with_nested
-from purgatory_spark._spark.files import RAW, SOURCE, require_columns
+from purgatory_spark._rows.schema import PASSED, with_passed
+from purgatory_spark._spark.file_columns import with_nested, with_row_text
+from purgatory_spark._spark.files import require_columns
 
-_ORDER = [SOURCE, "ended_us", RAW]
+#: The order in which requests of a host are numbered. Those that are equal in all of these columns
+#: are equal altogether.
+_ORDER = ["arrived_us", "ended_us", "timeout_ms", "watch_keys"]
+_ORDER += [*[column.name for column in PASSED], "aggregate", "threshold", "quantifier"]
 
 
 def map_tables(
@@ -97,11 +100,12 @@ def map_rows(
         timeout_us = F.col("timeout_ms").cast("bigint") * 1000
         # Arrivals that are rejects may be any number.
         deadline_us = F.try_add("arrived_us", timeout_us)
-        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us, ["ended_us", RAW])
+        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us)
         cached = cached.persist() if cache else cached
         flagged = flag_repeated(cached)
         accepted = accepted_rows(flagged)
     else:
+        flagged = with_row_text(flagged, F.col(REASON).isNotNull())
         flagged = cached = flagged.persist() if cache else flagged
         accepted = _with_request_ids(accepted_rows(flagged))
     if not mapping.key_columns:
@@ -124,6 +128,7 @@ def map_rows(
     )
     if event_rows is not None:
         flagged = mapped_rows.event_rows(event_rows, mapping)
+        flagged = with_row_text(flagged, F.col(REASON).isNotNull())
         if cache:
             trace.cached.append(flagged.persist())
         trace.events = accepted_rows(flagged).select(event_columns())
@@ -172,5 +177,6 @@ def _note(mapping: TableMapping) -> str:
 
 
 def _with_request_ids(rows: DataFrame) -> DataFrame:
-    number = F.row_number().over(Window.partitionBy("host").orderBy("arrived_us", *_ORDER))
+    order = [name for name in _ORDER if name in rows.columns]
+    number = F.row_number().over(Window.partitionBy("host").orderBy(*order))
     return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))

@@ -42,7 +42,7 @@ def check_tables(requests: DataFrame, events: DataFrame) -> ImportedTrace:
     flagged = flag_rejects(requests, request_checks())
     arrived_us = F.when(F.col(REASON).isNull(), F.unix_micros("arrived_at"))
     deadline_us = arrived_us + F.col("timeout_ms").cast("bigint") * 1000
-    chains = mark_chains(flagged, arrived_us, deadline_us, [RAW]).persist()
+    chains = mark_chains(flagged, arrived_us, deadline_us).persist()
     flagged_events = flag_rejects(events, event_checks()).persist()
     flagged_requests = flag_repeated(chains)
     return ImportedTrace(

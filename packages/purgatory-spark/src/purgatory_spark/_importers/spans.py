@@ -12,6 +12,7 @@ from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS, QUANTIFIERS, REQUESTS
+from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
 
 #: The fields of a span, and the columns that hold them unless a mapping names others.
@@ -101,7 +102,7 @@ def import_spans(
     """
     names = {**COLUMNS, **(columns or {})}
     required = list(names.values()) + ([] if status is None else [status])
-    rows = read_source(spark, source, required)
+    rows = with_row_text(read_source(spark, source, required))
     return spans_trace(
         rows,
         names,

@@ -19,7 +19,6 @@ from purgatory_spark._spark.damage import innermost_cause
 from purgatory_spark._spark.file_columns import file_name, file_position, with_nested
 from purgatory_spark._spark.files import (
     CORRUPT,
-    JSON_OPTIONS,
     PARQUET_SUFFIX,
     POSITION,
     RAW,
@@ -172,7 +171,6 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
     given = [name for name in names if name != CORRUPT]
     table = with_nested(table, required)
     require_columns(source, table.columns, required)
-    whole = F.to_json(F.struct(*[F.col(quote_column(name)) for name in given]), JSON_OPTIONS)
     return table.select(
         *[F.col(quote_column(name)) for name in required],
         *(
@@ -180,7 +178,7 @@ def _read_columns(spark: SparkSession, source: TableSource, required: list[str])
             if source.format in SUFFIXES
             else [F.lit(source.location).alias(SOURCE)]
         ),
-        F.coalesce(corrupt, whole).alias(RAW),
+        F.struct(*[F.col(quote_column(name)) for name in given]).alias(RAW),
         corrupt.alias(CORRUPT),
     )
 

@@ -221,7 +221,7 @@ def replay_designs(
     require_local_python(requests.sparkSession)
     # Hosts are not told apart by a hash: a purgatory is for one host.
     good_host = F.when(F.col(REASON).isNull(), F.col("host"))
-    reject_group = F.pmod(reject_hash(), F.lit(_REJECT_GROUPS))
+    reject_group = F.pmod(reject_hash(F.col(RAW)), F.lit(_REJECT_GROUPS))
     groups = [good_host.alias("good_host"), reject_group.alias("group")]
     checked = (
         with_passed(_flagged(requests, REQUESTS, "requests", request_checks())),

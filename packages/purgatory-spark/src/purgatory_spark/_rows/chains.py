@@ -14,6 +14,8 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._rows.checks import REASON, reject_hash
 from purgatory_spark._rows.repeats import REPEATED, tie_numbers
 from purgatory_spark._spark.arrays import Bools
+from purgatory_spark._spark.file_columns import row_text
+from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
 #: Whether a row is the first good one of its host and id, or may be: of several, one is accepted.
@@ -22,30 +24,33 @@ _ARRIVED = "_purgatory_arrived_us"
 _DEADLINE = "_purgatory_deadline_us"
 _OVERLAPS = "_purgatory_overlaps"
 _IN_CHAIN = "_purgatory_in_chain"
+_REJECT = "_purgatory_reject"
+#: What orders a row without an end before others.
+_NO_END_US = -(2**62)
 _HELPERS = (_ARRIVED, _DEADLINE, _OVERLAPS, _IN_CHAIN)
 
 
-def mark_chains(
-    table: DataFrame, arrived_us: Column, deadline_us: Column, order: list[str]
-) -> DataFrame:
+def mark_chains(table: DataFrame, arrived_us: Column, deadline_us: Column) -> DataFrame:
     """Mark good rows that may be repeated; `flag_repeated` then decides.
 
     Persist the result if several data frames are computed from it. Times are in microseconds since
-    the epoch; `order` is that of rows that are equal as requests.
+    the epoch. `RAW` is text then, and null of rows that are no rejects and can't become any.
     """
-    is_good = F.col(REASON).isNull()
-    partitions = Window.partitionBy("host", "request_id", reject_hash())
-    in_order = partitions.orderBy(_ARRIVED, _DEADLINE, *order)
-    in_time = partitions.orderBy(_ARRIVED, _DEADLINE)
+    is_good, text = F.col(REASON).isNull(), row_text(table)
+    # Windows over columns, not over expressions, share one exchange and one sort.
+    partitions = Window.partitionBy("host", "request_id", _REJECT)
+    in_order = partitions.orderBy(_ARRIVED, _DEADLINE)
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     overlaps = is_good & F.coalesce(F.col(_ARRIVED) <= F.max(_DEADLINE).over(earlier), F.lit(False))
     is_next = F.coalesce(F.lead(_OVERLAPS).over(in_order), F.lit(False))
     return (
-        table.withColumn(_ARRIVED, arrived_us)
-        .withColumn(_DEADLINE, deadline_us)
-        .withColumn(_OVERLAPS, overlaps)
-        .withColumn(IS_FIRST, is_good & (F.rank().over(in_time) == 1))
+        table.withColumns(
+            {_ARRIVED: arrived_us, _DEADLINE: deadline_us, _REJECT: reject_hash(text)}
+        )
+        .withColumns({_OVERLAPS: overlaps, IS_FIRST: is_good & (F.rank().over(in_order) == 1)})
         .withColumn(_IN_CHAIN, F.col(_OVERLAPS) | is_next)
+        .withColumn(RAW, F.when(F.col(_IN_CHAIN) | ~is_good, text))
+        .drop(_REJECT)
     )
 
 
@@ -113,7 +118,10 @@ def _with_whole_ties(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _in_order_of_ties(batch: pa.RecordBatch) -> list[int]:
-    """Return the rows of a batch in its order, tied ones in that of their `tie_numbers`."""
+    """Return the rows of a batch in its order, tied ones in that of their `tie_numbers`.
+
+    Those that are equal as requests are in order of their ends, and then of their texts.
+    """
     tied = _is_tied(batch)
     if not tied.any():
         return list(range(batch.num_rows))
@@ -122,5 +130,9 @@ def _in_order_of_ties(batch: pa.RecordBatch) -> list[int]:
         no_keys = pa.array([[]] * rows.num_rows, pa.list_(pa.string()))
         rows = rows.append_column("watch_keys", no_keys)
     group = np.cumsum(np.concatenate([[True], ~tied]))
-    order: list[int] = np.lexsort((tie_numbers(rows), group)).tolist()
+    text = pc.rank(rows.column(RAW)).to_numpy()
+    ended = np.zeros(rows.num_rows)
+    if "ended_us" in rows.schema.names:
+        ended = pc.fill_null(rows.column("ended_us"), _NO_END_US).to_numpy()
+    order: list[int] = np.lexsort((text, ended, tie_numbers(rows), group)).tolist()
     return order

@@ -42,16 +42,16 @@ def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
 def flag_repeats(table: DataFrame, keys: list[str], reason: str, order: list[str]) -> DataFrame:
     """Set `REASON` of good rows whose `keys` occurred in an earlier good row, by `order`."""
     # One window over all rows reads the files once.
-    number = F.row_number().over(Window.partitionBy(*keys, reject_hash()).orderBy(*order))
+    number = F.row_number().over(Window.partitionBy(*keys, reject_hash(F.col(RAW))).orderBy(*order))
     return table.withColumn(REASON, F.coalesce(REASON, F.when(number > 1, F.lit(reason))))
 
 
-def reject_hash() -> Column:
+def reject_hash(text: Column) -> Column:
     """Return what partitions of rows are by, beside keys; null for good rows.
 
     It is the hash of a reject's text. Without it, those with null keys would be in one partition.
     """
-    return F.when(F.col(REASON).isNotNull(), F.xxhash64(RAW))
+    return F.when(F.col(REASON).isNotNull(), F.xxhash64(text))
 
 
 def accepted_rows(table: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """Compute the fields of requests and events from rows of a mapped table, in Python workers.
 
 `mapped_columns` has the rules. Only the mapped columns pass through Python: what describes a row,
-such as its JSON, stays with Spark, and is not made where no one asks for it.
+such as the whole row, stays with Spark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from purgatory_spark._rows.repeated_hours import IS_SECOND, with_second_hours
 from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark.files import (
     CORRUPT,
-    JSON_OPTIONS,
     POSITION,
     RAW,
     SOURCE,
@@ -42,7 +41,7 @@ def with_row_columns(table: DataFrame, source: str | None = None) -> DataFrame:
     """Return a table with the columns that describe a row and its source, unless it has them."""
     described = {
         CORRUPT: F.lit(None).cast("string"),
-        RAW: F.to_json(F.struct("*"), JSON_OPTIONS),
+        RAW: F.struct("*"),
         SOURCE: F.lit(source).cast("string"),
     }
     missing = [

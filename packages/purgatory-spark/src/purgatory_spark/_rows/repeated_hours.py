@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
 from purgatory_spark._rows.column_values import is_local, times_us, zoned_us
-from purgatory_spark._spark.files import POSITION, RAW, quote_column
+from purgatory_spark._spark.files import POSITION, quote_column
 
 #: Whether the second of two times is meant; false for times that are not of such an hour.
 IS_SECOND = "_purgatory_is_second"
@@ -61,7 +61,7 @@ def _with_order(rows: DataFrame, first: Column, second: Column) -> DataFrame:
         F.floor(first / _HALF_YEAR_US),
         F.col(POSITION)["file_path"],
         # All other rows are not to be in one partition.
-        F.when(second.isNull(), F.xxhash64(RAW)),
+        F.when(second.isNull(), F.xxhash64(POSITION)),
     ).orderBy(POSITION)
     so_far = of_hour.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     from_here = of_hour.rowsBetween(Window.currentRow, Window.unboundedFollowing)

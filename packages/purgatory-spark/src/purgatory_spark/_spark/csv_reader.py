@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header, has_quoted_newline
-from purgatory_spark._spark.file_columns import file_name, file_position
+from purgatory_spark._spark.file_columns import file_name, file_position, united
 from purgatory_spark._spark.files import CORRUPT, RAW, require_columns, spark_read_path
 from purgatory_spark._spark.schemas import text_schema
 
@@ -24,12 +23,11 @@ def read_csv_rows(spark: SparkSession, files: list[Path], required: list[str]) -
         names = csv_header(file)
         require_columns(file, names, required)
         by_header[tuple(names), has_quoted_newline(file)].append(file)
-    return reduce(
-        DataFrame.unionByName,
+    return united(
         [
             _read_csv(spark, group, names, required, multi_line=multi_line)
             for (names, multi_line), group in by_header.items()
-        ],
+        ]
     )
 
 
@@ -47,9 +45,6 @@ def _read_csv(
     options = {**CSV_OPTIONS, "multiLine": multi_line}
     reader = spark.read.schema(text_schema(*plain, CORRUPT)).options(**options)
     rows = reader.csv([spark_read_path(file) for file in files])
-    whole = F.to_json(
-        F.struct(*[F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)])
-    )
+    whole = [F.col(ours).alias(theirs) for ours, theirs in zip(plain, names, strict=True)]
     wanted = [F.col(plain[names.index(name)]).alias(name) for name in required]
-    raw = F.coalesce(CORRUPT, whole).alias(RAW)
-    return rows.select(*wanted, file_name(), file_position(), raw, CORRUPT)
+    return rows.select(*wanted, file_name(), file_position(), F.struct(*whole).alias(RAW), CORRUPT)

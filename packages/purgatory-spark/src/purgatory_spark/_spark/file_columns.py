@@ -1,14 +1,22 @@
-"""Columns of rows that Spark reads from files: nested values, and where in a file a row was."""
+"""Columns of rows that Spark reads: nested values, the row as text, and where in a file it was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._spark.files import POSITION, SOURCE, quote_column
+from purgatory_spark._spark.files import (
+    CORRUPT,
+    JSON_OPTIONS,
+    POSITION,
+    RAW,
+    SOURCE,
+    quote_column,
+)
 
 
 def with_nested(table: DataFrame, names: Iterable[str]) -> DataFrame:
@@ -43,6 +51,26 @@ def _value_within(value: Column, kind: T.DataType, path: str) -> Column | None:
             if found is not None:
                 return found
     return None
+
+
+def row_text(rows: DataFrame) -> Column:
+    """Return each row as JSON, or as the text that it was read from."""
+    if isinstance(rows.schema[RAW].dataType, T.StructType):
+        return F.coalesce(CORRUPT, F.to_json(RAW, JSON_OPTIONS))
+    return F.col(RAW)
+
+
+def with_row_text(rows: DataFrame, where: Column | None = None) -> DataFrame:
+    """Return rows with `RAW` as text; null but where a condition is true, if there is one."""
+    text = row_text(rows)
+    return rows.withColumn(RAW, text if where is None else F.when(where, text))
+
+
+def united(tables: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of tables that may have different columns in `RAW`."""
+    if len(tables) == 1:
+        return tables[0]
+    return reduce(DataFrame.unionByName, map(with_row_text, tables))
 
 
 def file_name() -> Column:

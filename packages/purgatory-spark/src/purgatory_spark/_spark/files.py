@@ -19,7 +19,7 @@ from purgatory_spark._errors import TraceFormatError
 # Columns beside those of the input, under names that an input is unlikely to have.
 #: The name of the row's file.
 SOURCE = "_purgatory_source"
-#: The row as JSON, or as text if it is malformed.
+#: The row, as a struct or as text. `file_columns.row_text` makes JSON of it where it is needed.
 RAW = "_purgatory_raw"
 #: Where a row is in its file: rows of one file are in this order.
 POSITION = "_purgatory_position"

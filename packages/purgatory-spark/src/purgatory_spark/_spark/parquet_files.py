@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import lru_cache, reduce
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -16,10 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._spark.file_columns import file_name, file_position, with_nested
+from purgatory_spark._spark.file_columns import file_name, file_position, united, with_nested
 from purgatory_spark._spark.files import (
     CORRUPT,
-    JSON_ZONE,
     PARQUET_SUFFIX,
     POSITION,
     RAW,
@@ -114,8 +113,7 @@ def read_parquet_rows(
     tables = []
     for schema, group in by_schema.items():
         rows = read_parquet(spark, *group, base=base)
-        whole = F.to_json(F.struct("*"), JSON_ZONE)
-        rows = rows.withColumn(RAW, whole).select("*", file_name(), file_position())
+        rows = rows.withColumn(RAW, F.struct("*")).select("*", file_name(), file_position())
         rows = with_nested(rows, required)
         require_columns(group[0], rows.columns, required)
         columns = {name: F.col(quote_column(name)) for name in rows.columns}
@@ -125,7 +123,7 @@ def read_parquet_rows(
         wanted = [columns[name].alias(name) for name in required]
         no_text = F.lit(None).cast("string").alias(CORRUPT)
         tables.append(rows.select(*wanted, SOURCE, POSITION, RAW, no_text))
-    return reduce(DataFrame.unionByName, tables)
+    return united(tables)
 
 
 def _common_type(name: str, found: Mapping[pa.DataType, Path]) -> str | None:

@@ -21,7 +21,7 @@ from purgatory_spark._rows.mapped_rows import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._spark.file_columns import with_nested
+from purgatory_spark._spark.file_columns import row_text, with_nested
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_columns
 
 
@@ -53,8 +53,8 @@ def map_streams(
     watch_keys = F.col("watch_keys") if mapping.key_columns else F.array("request_id")
     flagged_events = event_rows(events, mapping)
     return (
-        with_passed(flagged).select(*request_columns(watch_keys), *_row_columns()),
-        flagged_events.select(*event_columns(), *_row_columns()),
+        with_passed(flagged).select(*request_columns(watch_keys), *_row_columns(flagged)),
+        flagged_events.select(*event_columns(), *_row_columns(flagged_events)),
     )
 
 
@@ -71,6 +71,6 @@ def require_stream_mapping(mapping: TableMapping) -> None:
         )
 
 
-def _row_columns() -> list[Column]:
+def _row_columns(rows: DataFrame) -> list[Column]:
     # A good row's text is needed too: a shard may find it to be late.
-    return [F.coalesce(CORRUPT, REASON).alias(CORRUPT), F.col(RAW), F.col(SOURCE)]
+    return [F.coalesce(CORRUPT, REASON).alias(CORRUPT), row_text(rows).alias(RAW), F.col(SOURCE)]

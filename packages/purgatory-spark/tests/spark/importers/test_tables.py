@@ -15,8 +15,11 @@ from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._outcomes.batch import batch_outcomes
 from purgatory_spark._outcomes.results import outcomes_of
+from purgatory_spark._rows.chains import mark_chains
+from purgatory_spark._rows.mapped_rows import request_rows, with_row_columns
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS
+from purgatory_spark._spark.files import RAW
 from request_purgatory.errors import InvalidArgumentError
 from tests.spark.foreign_sessions import ZONES, foreign_session
 from tests.spark.trace_folders import cached_tables, collect_tables
@@ -236,6 +239,26 @@ def test_single_precision_times_keep_their_value(spark: SparkSession) -> None:
     found = collected(map_tables(table(spark, at=seconds), mapping))
     assert [row["arrived_at"].timestamp() for row in found["requests"]] == [1661169664.0]
     assert [row["reason"] for row in found["rejects"]] == ["null at"]
+
+
+def test_rows_are_exchanged_once_to_find_repeated_ids(spark: SparkSession) -> None:
+    # A row in full has types of which Spark can make neither an order nor a hash.
+    rows = [(1, 1000, 10), (2, 1001, 5), (2, 1002, 5), (3, 1003, -1)]
+    calls = spark.createDataFrame(rows, "id bigint, at bigint, took bigint")
+    calls = calls.withColumn("labels", F.create_map(F.lit("of"), "id"))
+    columns = {"request_id": "id", "arrived_at": "at", "service_ms": "took"}
+    flagged = request_rows(
+        with_row_columns(calls, "calls"), TableMapping(columns, time_unit="ms", timeout_ms=100)
+    )
+    chains = mark_chains(flagged, F.col("arrived_us"), F.col("arrived_us") + 100_000)
+    plan = chains._jdf.queryExecution().executedPlan().toString()
+    assert (plan.count("Exchange "), plan.count("Sort ")) == (1, 1)
+    texts = {(row["request_id"], row[RAW]) for row in chains.collect()}
+    assert texts == {
+        ("1", None),
+        *[("2", f'{{"id":2,"at":{at},"took":5,"labels":{{"of":2}}}}') for at in (1001, 1002)],
+        ("3", '{"id":3,"at":1003,"took":-1,"labels":{"of":3}}'),
+    }
 
 
 def test_events_of_ids(spark: SparkSession) -> None:
