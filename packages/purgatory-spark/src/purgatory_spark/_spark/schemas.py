@@ -6,11 +6,18 @@ Microseconds are the same numbers in every session.
 
 from __future__ import annotations
 
+from inspect import signature
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
+
+# PySpark 4.1 has no such argument: its times are in UTC.
+_HAS_ZONE = "timezone" in signature(to_arrow_schema).parameters
+_IN_UTC: dict[str, Any] = {"timezone": "UTC"} if _HAS_ZONE else {}
 
 
 def fields_of(kind: T.DataType, *names: str) -> list[T.StructField]:
@@ -33,7 +40,7 @@ def micros_schema(schema: T.StructType) -> T.StructType:
 
 def utc_schema(schema: T.StructType) -> pa.Schema:
     """Return a schema in Arrow, with timestamps in UTC."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **_IN_UTC)
 
 
 def to_micros(schema: T.StructType) -> list[Column]:
