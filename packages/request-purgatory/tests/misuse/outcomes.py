@@ -103,16 +103,19 @@ def _in_child(calls: Sequence[Call]) -> list[Outcome]:
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, 1)
         os.dup2(devnull, 2)
-        for call in calls:
-            signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT)
-            try:
-                outcome = _observe(call)
-            except BaseException as error:
-                outcome = Outcome(TOOL_FAILED, repr(error), False)
-            # Finalizers run now: a crash there is this call's.
-            gc.collect()
-            os.write(writing, json.dumps(asdict(outcome)).encode() + b"\n")
-        os._exit(0)
+        try:
+            for call in calls:
+                signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT)
+                try:
+                    outcome = _observe(call)
+                except BaseException as error:
+                    outcome = Outcome(TOOL_FAILED, repr(error), False)
+                # Finalizers run now: a crash there is this call's.
+                gc.collect()
+                os.write(writing, json.dumps(asdict(outcome)).encode() + b"\n")
+        finally:
+            # Whatever fails: a child that lived on would run all further tests.
+            os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as file:
         found = [Outcome(**json.loads(line)) for line in file]

@@ -24,15 +24,17 @@ def in_child(work: Callable[[], object], time_limit: float = 20.0) -> None:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        failure = b""
+        status = 1
         # A child that hangs says where, and ends; one that can't even do that is killed below.
         faulthandler.dump_traceback_later(0.9 * time_limit, exit=True, file=writing)
         try:
             work()
+            status = 0
         except BaseException:
-            failure = traceback.format_exc().encode()
-        os.write(writing, failure[-4000:])
-        os._exit(1 if failure else 0)
+            os.write(writing, traceback.format_exc().encode()[-4000:])
+        finally:
+            # Whatever else fails: a child that lived on would run all further tests.
+            os._exit(status)
     os.close(writing)
     try:
         ended, _, _ = select.select([reading], [], [], time_limit)

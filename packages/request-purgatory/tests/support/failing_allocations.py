@@ -104,7 +104,6 @@ def in_children(make: Callable[[], Scene], work: Callable[..., None]) -> None:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        failure = b""
         faulthandler.enable(file=writing)
         faulthandler.dump_traceback_later(0.9 * TIME_LIMIT, exit=True, file=writing)
         logging.disable(logging.NOTSET)
@@ -114,13 +113,16 @@ def in_children(make: Callable[[], Scene], work: Callable[..., None]) -> None:
         gc.collect()
         gc.freeze()
         progress = [0]
+        status = 1
         try:
             work(make, progress)
+            status = 0
         except BaseException:
             failure = traceback.format_exc().encode()[-3_000:]
-        if failure:
             os.write(writing, b"at allocation %d:\n%s" % (progress[0], failure))
-        os._exit(1 if failure else 0)
+        finally:
+            # Whatever else fails: a child that lived on would run all further tests.
+            os._exit(status)
     os.close(writing)
     output = b""
     deadline = time.monotonic() + TIME_LIMIT
