@@ -17,6 +17,7 @@ from tests.spark.foreign_sessions import foreign_session
 
 STREAMS = "docs/explanation/streams.md"
 ANALYZE = "docs/how_to/analyze_from_python.md"
+MANAGED = "docs/how_to/run_on_managed_spark.md"
 TUTORIAL = "docs/tutorials/data_engineer.md"
 
 ZONE = {"session__timeZone": "America/New_York", "ansi__enabled": "false"}
@@ -75,6 +76,14 @@ def test_page_on_analyses_from_python_runs(
 
 
 @pytest.mark.slow
+def test_page_on_managed_spark_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session is local here, so nothing is sent."""
+    run_page(MANAGED, spark, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
 def test_tutorial_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,4 +96,4 @@ def test_tutorial_runs(
 def test_every_page_that_needs_spark_is_run() -> None:
     """None is left out."""
     found = {page for page in snippets.pages() if snippets.needs_spark(page)}
-    assert found - {*NOT_RUN, *RUN_ELSEWHERE} == {STREAMS, ANALYZE, TUTORIAL}
+    assert found - {*NOT_RUN, *RUN_ELSEWHERE} == {STREAMS, ANALYZE, MANAGED, TUTORIAL}
