@@ -111,3 +111,21 @@ def test_values_become_fields_or_reasons(
         if ours != theirs and repr(ours) != repr(theirs)
     ]
     assert differing == []
+
+
+def test_milliseconds_with_microseconds_are_not_rounded() -> None:
+    took_us = [*range(1, 5_000), *range(10**12, 10**12 + 5_000), 86_400_000_001]
+    at = pa.array([AT_US] * len(took_us), pa.timestamp("us", tz="UTC"))
+    took_ms = pa.array([us / 1000 for us in took_us])
+    batch = pa.RecordBatch.from_pydict({"v": took_ms, "at": at})
+    mapped = map_request_columns(batch, mapping("service_ms", "us"))
+    assert mapped.reasons is None
+    assert mapped.fields.column("ended_at").to_pylist() == [AT_US + us for us in took_us]
+
+
+def test_milliseconds_below_a_microsecond_are_rounded_up() -> None:
+    at = pa.array([AT_US] * 3, pa.timestamp("us", tz="UTC"))
+    batch = pa.RecordBatch.from_pydict({"v": [0.0001, 2.0070001, 2.00701], "at": at})
+    mapped = map_request_columns(batch, mapping("service_ms", "us"))
+    ended = mapped.fields.column("ended_at").to_pylist()
+    assert ended == [AT_US + 1, AT_US + 2_008, AT_US + 2_008]

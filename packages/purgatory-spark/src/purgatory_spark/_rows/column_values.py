@@ -460,7 +460,11 @@ def add_ms(times: pa.Int64Array, durations: pa.DoubleArray, sign: int = 1) -> pa
     """Add durations to times, rounded up; null for a duration that is null or too long."""
     ms = sign * floats(durations, null=np.nan)
     is_known = np.abs(ms) < MAX_DURATION_MS
-    duration_us = np.ceil(np.where(is_known, ms, 0.0) * 1000).astype(np.int64)
+    us = np.where(is_known, ms, 0.0) * 1000
+    whole_us = np.rint(us)
+    # 2.007 ms are 2,007 us, of which the product of doubles has more.
+    is_whole = np.abs(us - whole_us) <= np.abs(us) * 2.0**-50
+    duration_us = np.where(is_whole, whole_us, np.ceil(us)).astype(np.int64)
     given: Ints = pc.fill_null(times, 0).to_numpy()
     # Times may be any number.
     total = given + duration_us

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
 from purgatory_spark._rows.checks import REASON, malformed_check
 from purgatory_spark._rows.mapped_columns import (
@@ -109,7 +109,8 @@ def _mapped(
 
     def value(name: str) -> Column:
         if name in constants:
-            return F.lit(constants[name])
+            kind = _plain(expected.fields.column(name)).type
+            return F.lit(constants[name]).cast(from_arrow_type(kind))
         return F.col(_FIELDS).getField(name)
 
     reason, is_malformed = malformed_check()
