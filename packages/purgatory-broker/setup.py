@@ -82,13 +82,15 @@ def extensions() -> list[Extension]:
                 f"purgatory_broker.{module}",
                 [f"src/purgatory_broker/{module.replace('.', '/')}.py"],
                 extra_compile_args=flags,
-                optional=BUILD != "compiled",
             )
             for module in MODULES
         ],
         compiler_directives=DIRECTIVES,
         build_dir="build/cython",
     )
+    for module in modules:
+        # Cython keeps nothing of this kind.
+        module.optional = BUILD != "compiled"
     return modules
 
 
