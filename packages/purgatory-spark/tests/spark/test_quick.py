@@ -20,7 +20,7 @@ import purgatory_spark
 from purgatory_spark._local.ended_requests import EndedRequests, end_own_requests, end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
 from purgatory_spark._rows.column_checks import NOT_UTF8
-from purgatory_spark._rows.column_values import times_us
+from purgatory_spark._rows.column_times import times_us
 from purgatory_spark._rows.trace_columns import AGGREGATES
 from purgatory_spark._traces.import_settings import ImportSettings
 from tests.spark.command import Purgatory, command_runner

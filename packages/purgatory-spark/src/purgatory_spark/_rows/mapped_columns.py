@@ -24,22 +24,19 @@ from purgatory_spark._rows.column_checks import (
     quantifier_checks,
     time_check,
 )
+from purgatory_spark._rows.column_times import add_ms, is_local, times_us, zoned_us
 from purgatory_spark._rows.column_values import (
-    add_ms,
     bools,
     floats,
     is_blank,
     is_changed,
     is_inexact,
-    is_local,
     is_missing,
     is_not_utf8,
     is_number,
     milliseconds_of,
     numbers_of,
     text_of,
-    times_us,
-    zoned_us,
 )
 from purgatory_spark._rows.mapping import HOST, TableMapping
 from purgatory_spark._rows.times import MAX_TIME_US, MIN_TIME_US

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
 
-from purgatory_spark._rows.column_values import is_local, times_us, zoned_us
+from purgatory_spark._rows.column_times import is_local, times_us, zoned_us
 from purgatory_spark._spark.files import POSITION, quote_column
 
 #: Whether the second of two times is meant; false for times that are not of such an hour.
