@@ -295,7 +295,12 @@ class ForkedScene(PurgatoryScene):
     """
 
     def __init__(self, kind: type[DelayedOperationPurgatory]) -> None:
-        super().__init__(kind, lambda _: forks._after_in_child())
+        # A first call needs memory, where a tool has used `sys.monitoring`.
+        self.call()
+        super().__init__(kind, bool)
+
+    def call(self) -> object:
+        return forks._after_in_child()
 
     def check(self, failed: bool) -> None:
         assert not failed
