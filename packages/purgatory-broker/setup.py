@@ -1,8 +1,8 @@
 """Compiles what each Produce and each Fetch passes through; pyproject.toml has everything else.
 
-The sources are plain Python, which Cython compiles as they are, without types: a request takes two
-thirds of the time. Without a compiler they run interpreted. An environment variable chooses, for
-this package and for request-purgatory:
+The sources are plain Python, which Cython compiles as they are, without types: sockets aside, a
+Produce takes two thirds of the time. Without a compiler they run interpreted. An environment
+variable chooses, for this package and for request-purgatory:
 
     REQUEST_PURGATORY_BUILD
         interpreted   Compile nothing.

@@ -390,10 +390,7 @@ class Node:
         return self._throttles.producer_ms(self.settings, client, size_bytes, self.now_ms())
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        settings = self.settings
-        if settings.consumer_byte_rate is None and not self.metadata.client_quotas:
-            return 0
-        return self._throttles.consumer_ms(settings, client, size_bytes, self.now_ms())
+        return self._throttles.consumer_ms(self.settings, client, size_bytes, self.now_ms())
 
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)
