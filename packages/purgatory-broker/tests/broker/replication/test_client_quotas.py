@@ -82,6 +82,7 @@ def test_clients_are_throttled_by_their_quotas() -> None:
         assert await alter(harness, {"client-id": "a"}, None) is ErrorCode.NONE
         assert (produce(harness, "a"), await described(harness)) == (0, [])
         assert await alter(harness, {"client-id": None}, 1_000.0, "consumer_byte_rate") == 0
+        await harness.settle()  # The followers have the records, so consumers see them.
         assert fetch(harness, "c") == 0, "Kafka, too, answers the fetch that exceeds the quota"
         assert fetch(harness, "c") > 0
 
@@ -108,6 +109,7 @@ def test_clients_of_a_user_share_its_quota() -> None:
         assert produce(harness, "c", "bob") > 0
         assert produce(harness, "a", "alice") > 3_000_000
         assert await alter(harness, {"user": "bob"}, 1.0, "consumer_byte_rate") is ErrorCode.NONE
+        await harness.settle()
         assert fetch(harness, "a", "bob") == 0, "Kafka, too, answers the fetch that exceeds it"
         assert fetch(harness, "a", "bob") > 0
         assert fetch(harness, "a", "alice") == fetch(harness, "a") == 0
