@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from purgatory_broker.metadata.client_quotas import ClientLimit, client_limit
 from purgatory_broker.metadata.metadata_cache import MetadataCache
 from purgatory_broker.request_context import Client
@@ -17,22 +19,18 @@ class ClientThrottles:
             for key in ("producer_byte_rate", "consumer_byte_rate")
         }
 
-    def producer_ms(
-        self, settings: ClusterSettings, client: Client, size_bytes: int, now_ms: int
+    def throttle_ms(
+        self,
+        key: str,
+        default: float | None,
+        client: Client,
+        size_bytes: int,
+        now_ms: Callable[[], int],
     ) -> int:
-        default = settings.producer_byte_rate
-        return self._throttle_ms("producer_byte_rate", default, client, size_bytes, now_ms)
+        """Return a client's throttle time by its quota, or by the default if it has none.
 
-    def consumer_ms(
-        self, settings: ClusterSettings, client: Client, size_bytes: int, now_ms: int
-    ) -> int:
-        default = settings.consumer_byte_rate
-        return self._throttle_ms("consumer_byte_rate", default, client, size_bytes, now_ms)
-
-    def _throttle_ms(
-        self, key: str, default: float | None, client: Client, size_bytes: int, now_ms: int
-    ) -> int:
-        """Return a client's throttle time by its quota, or by the setting if it has none."""
+        `key`: `producer_byte_rate` or `consumer_byte_rate`. `now_ms`: called if there is a limit.
+        """
         limit = None if default is None else ClientLimit(default, ("", client.client_id))
         if self._metadata.client_quotas:
             quota_limit = client_limit(
@@ -42,4 +40,4 @@ class ClientThrottles:
         if limit is None:
             return 0
         quota = self._quotas[key]
-        return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, now_ms)
+        return quota.throttle_ms(limit.shared_by, limit.value, size_bytes, now_ms())

@@ -387,10 +387,16 @@ class Node:
         return self._cluster.network.is_connected(self.node_id, CONTROLLER)
 
     def produce_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        return self._throttles.producer_ms(self.settings, client, size_bytes, self.now_ms())
+        rate = self.settings.producer_byte_rate
+        return self._throttles.throttle_ms(
+            "producer_byte_rate", rate, client, size_bytes, self.now_ms
+        )
 
     def fetch_throttle_ms(self, client: Client, size_bytes: int) -> int:
-        return self._throttles.consumer_ms(self.settings, client, size_bytes, self.now_ms())
+        rate = self.settings.consumer_byte_rate
+        return self._throttles.throttle_ms(
+            "consumer_byte_rate", rate, client, size_bytes, self.now_ms
+        )
 
     def has_room_for_records(self) -> bool:
         return self.server.unread_responses.has_room(is_fetch=True)

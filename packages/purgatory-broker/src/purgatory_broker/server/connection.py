@@ -344,7 +344,9 @@ class Connection(asyncio.BufferedProtocol):
         if context.throttle_ms > 0:
             self._is_muted = True
             self._server.throttle(self, context.throttle_ms)
-        self._process_requests()
+        # Most clients wait for a response before they send the next request.
+        if self.frames.has_data:
+            self._process_requests()
 
     def unmute(self) -> None:
         """Continue with the next request: the throttle time is over."""

@@ -72,6 +72,10 @@ class FrameBuffer:
         return since_ms is not None and now_ms - since_ms >= limit_ms
 
     @property
+    def has_data(self) -> bool:
+        return bool(self._data)
+
+    @property
     def has_read_ahead(self) -> bool:
         """Whether there are more bytes than may be read ahead."""
         return len(self._data) > READ_AHEAD_BYTES
