@@ -23,7 +23,7 @@ def satisfied(request: TraceRequest, events: list[TraceEvent]) -> int:
     return int(satisfied_us(requests_table([request]), events_table(events))[0])
 
 
-@examples(400)
+@examples(100)
 @given(requests(), st.lists(EVENTS, max_size=25))
 def test_vectors_agree_with_the_naive_model(
     generated: list[TraceRequest], events: list[TraceEvent]

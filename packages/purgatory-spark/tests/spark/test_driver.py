@@ -79,7 +79,7 @@ LONG_TIMES_US = st.one_of(
 
 
 @pytest.mark.parametrize("purge_interval", [0, 1, 2, 1000])
-@examples(60)
+@examples(40)
 @given(
     generated=requests(),
     events=st.lists(EVENTS, max_size=25),

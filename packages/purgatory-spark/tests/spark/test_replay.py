@@ -43,7 +43,7 @@ def replayed(
     SETTINGS,
     ids=lambda chosen: f"{chosen.design}-{chosen.tick_ms}-{chosen.purge_interval}",
 )
-@examples(150)
+@examples(60)
 @given(generated=requests(), events=st.lists(EVENTS, max_size=25))
 def test_replay_agrees_with_the_naive_model(
     chosen: ReplaySettings, generated: list[TraceRequest], events: list[TraceEvent]

@@ -64,7 +64,7 @@ def by_shard(
     }
 
 
-@examples(60)
+@examples(40)
 @given(
     TRACES,
     st.integers(1, 4),

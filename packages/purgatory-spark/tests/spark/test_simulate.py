@@ -205,7 +205,7 @@ def part_of(found: list[TraceRequest], events: list[TraceEvent]) -> tuple[Reques
     )
 
 
-@examples(150)
+@examples(75)
 @given(
     found=requests(),
     events=st.lists(EVENTS, max_size=25),

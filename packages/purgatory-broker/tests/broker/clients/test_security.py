@@ -210,7 +210,9 @@ def test_names_may_have_any_characters(
 
 
 @every_sender
-@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize(
+    "protocol", ["SASL_PLAINTEXT", pytest.param("SASL_SSL", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_wrong_password_is_reported(
     secured: Cluster,

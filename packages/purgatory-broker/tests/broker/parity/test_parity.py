@@ -19,10 +19,19 @@ from tests.broker.parity.differences import DIFFERENCES
 _CASES = all_cases()
 _KEPT = observed.load()
 _CHANGED = _KEPT.changed(_CASES)
+#: They wait whether a connection stays open.
+_SLOW = (
+    "sasl_login_by_plain",
+    "sasl_login_by_plain_fails",
+    "sasl_login_by_scram_with_bad_messages",
+    "sasl_requests_before_the_login",
+)
 
 
 def _ours(case: Case) -> object:
     marks = [pytest.mark.xfail(reason=DIFFERENCES[case.name])] if case.name in DIFFERENCES else []
+    if case.name in _SLOW:
+        marks.append(pytest.mark.slow)
     return pytest.param(case, id=case.name, marks=marks)
 
 
