@@ -17,14 +17,10 @@ from purgatory_spark._rows.mapped_rows import (
     with_row_columns,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import PASSED, with_passed
+from purgatory_spark._rows.request_numbers import NUMBERED_BY
+from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_nested, with_row_text
 from purgatory_spark._spark.files import require_columns
-
-#: The order in which requests of a host are numbered. Those that are equal in all of these columns
-#: are equal altogether.
-_ORDER = ["arrived_us", "ended_us", "timeout_ms", "watch_keys"]
-_ORDER += [*[column.name for column in PASSED], "aggregate", "threshold", "quantifier"]
 
 
 def map_tables(
@@ -177,6 +173,7 @@ def _note(mapping: TableMapping) -> str:
 
 
 def _with_request_ids(rows: DataFrame) -> DataFrame:
-    order = [name for name in _ORDER if name in rows.columns]
+    order = [mapped_rows.MICROS.get(name, name) for name in NUMBERED_BY]
+    order = [name for name in order if name in rows.columns]
     number = F.row_number().over(Window.partitionBy("host").orderBy(*order))
     return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))

@@ -22,13 +22,13 @@ from purgatory_spark._rows.mapped_columns import (
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.repeats import REPEATED, repeated_in_table, tie_numbers
+from purgatory_spark._rows.request_numbers import numbered_ids
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
 
 _Result = TypeVar("_Result")
 
-_ID_DIGITS = 12
 #: The types of the columns of a table without rows.
 _EMPTY = pa.unify_schemas(
     [*ARROW_SCHEMAS.values(), pa.schema({"ended_at": pa.int64()})], promote_options="default"
@@ -75,7 +75,7 @@ class MappedTrace:
         if events is None and not mapping.key_columns:
             return
         if not has_ids:
-            rows = rows.append_column("request_id", _numbers_in_order(rows))
+            rows = rows.append_column("request_id", numbered_ids(rows))
         if not mapping.key_columns:
             rows = rows.append_column("watch_keys", _as_keys(rows.column("request_id")))
         self.requests = rows
@@ -163,21 +163,6 @@ def _as_keys(ids: pa.ChunkedArray | pa.Array) -> pa.ListArray:
     """Return lists of one key each."""
     keys = one_chunk(ids)
     return pa.ListArray.from_arrays(pa.array(np.arange(len(keys) + 1), pa.int32()), keys)
-
-
-def _numbers_in_order(rows: pa.Table) -> pa.Array:
-    """Return ids, the numbers of the requests of each host in order of arrival."""
-    hosts = one_chunk(rows.column("host")).dictionary_encode()
-    host: Ints = hosts.indices.to_numpy().astype(np.int64)
-    arrived_us: Ints = rows.column("arrived_at").to_numpy()
-    ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
-    order = np.lexsort((ended, arrived_us, host))
-    in_order = host[order]
-    is_start = np.append(True, np.diff(in_order) != 0)[: len(order)]
-    start = np.maximum.accumulate(np.where(is_start, np.arange(len(order)), 0))
-    number = np.empty(len(order), dtype=np.int64)
-    number[order] = np.arange(len(order)) - start + 1
-    return pc.utf8_lpad(pa.array(number).cast(pa.string()), _ID_DIGITS, "0")
 
 
 def _ends(rows: pa.Table) -> pa.Table:

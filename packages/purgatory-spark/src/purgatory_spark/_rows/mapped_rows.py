@@ -34,7 +34,7 @@ from purgatory_spark._spark.schemas import utc_schema
 
 _FIELDS = "_purgatory_fields"
 #: The names of times while they are microseconds.
-_MICROS = {"arrived_at": "arrived_us", "ended_at": "ended_us", "occurred_at": "occurred_us"}
+MICROS = {"arrived_at": "arrived_us", "ended_at": "ended_us", "occurred_at": "occurred_us"}
 
 
 def with_row_columns(table: DataFrame, source: str | None = None) -> DataFrame:
@@ -118,7 +118,7 @@ def _mapped(
         SOURCE,
         RAW,
         CORRUPT,
-        *[value(name).alias(_MICROS.get(name, name)) for name in expected.fields.schema.names],
+        *[value(name).alias(MICROS.get(name, name)) for name in expected.fields.schema.names],
         F.when(is_malformed, reason).otherwise(value(REASON)).alias(REASON),
     )
 

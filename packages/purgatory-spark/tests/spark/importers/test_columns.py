@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -128,6 +131,27 @@ def test_rows_without_ids_are_numbered_by_host(spark: SparkSession, tmp_path: Pa
     assert [(row["host"], row["key"], row["occurred_at"]) for row in found.events] == [
         ("a", "000000000002", EPOCH + 1250 * US)
     ]
+
+
+def test_requests_of_one_instant_are_numbered_by_their_other_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    keys = [["b"], ["a", "b"], ["a"], ["a\0"], ["a", "\1"], ["ä"]]
+    ends, types = (None, 5, 4), ("z", None, "", "y")
+    rows = [
+        {"at": at, "end": end, "keys": of_row, "type": kind, "pod": pod}
+        for at, end, of_row, kind, pod in product((3, 2), ends, keys, types, ("q", "p"))
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "calls.parquet")
+    columns = {"arrived_at": "at", "ended_at": "end", "host": "pod", "request_type": "type"}
+    # The numbers of Spark's path and of `purgatory quick` are compared.
+    found = imported_rows(
+        spark,
+        tmp_path / "calls.parquet",
+        columns={**columns, "watch_keys": "keys"},
+        time_unit="s",
+    )
+    assert len(found.requests) == len(rows)
 
 
 def good(
