@@ -39,7 +39,7 @@ def tracing_memory() -> Iterator[None]:
             tracemalloc.stop()
 
 
-def bytes_per_pending_operation(keys: int = 1, *, operations: int = 20_000) -> float:
+def bytes_per_pending_operation(keys: int = 1, *, operations: int = 5_000) -> float:
     """Return the mean bytes of a pending operation that is the only one under each of its keys.
 
     Counted are the operation, its links in the watcher lists and the timer, and the watcher lists
