@@ -34,7 +34,8 @@ from importlib.abc import MetaPathFinder
 class NotInstalled(MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name.partition(".")[0] in NAMES:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            # Who can do without it, and tries it for that, does not catch this.
+            raise RuntimeError(f"{name!r} is imported")
 sys.meta_path.insert(0, NotInstalled())
 from purgatory_command import main
 sys.exit(main())
