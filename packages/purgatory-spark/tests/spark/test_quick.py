@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import purgatory_spark
+from purgatory_spark._local import table_files
 from purgatory_spark._local.ended_requests import EndedRequests, end_own_requests, end_requests
 from purgatory_spark._local.quick_trace import QuickTrace
 from purgatory_spark._rows.column_checks import NOT_UTF8
@@ -130,6 +131,39 @@ def test_rejected_rows_are_counted(purgatory: Purgatory, tmp_path: Path) -> None
     for reason in ("unparsable at", "malformed row", "end before start"):
         assert f"rejected 1: {reason}" in ran.out
     assert "400 requests" in ran.out
+
+
+CSV_LINES = [b"%d,%d,p%d" % (1_700_000_000_000 + row, row + 1, row % 3) for row in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "end"),
+    [
+        (CSV_LINES, b"\n"),
+        ([*CSV_LINES, *[b""] * 300, *CSV_LINES, *[b""] * 300], b"\n"),
+        (CSV_LINES, b"\r\n"),
+        (CSV_LINES, b"\r"),
+        ([*CSV_LINES, b"\xff,1,p0", b"5", b"5,1,p\xc3\xa4", *CSV_LINES], b"\n"),
+        ([*CSV_LINES, b'1700000000000,7,"p\n5"', b"  ", *CSV_LINES], b"\n"),
+        ([*CSV_LINES, b'1700000000000,7,"p\n\n\n\n\n\n\n\n\n\n\n\n\n5"', *CSV_LINES], b"\n"),
+        ([*CSV_LINES, b'1700000000000,7,"p', *CSV_LINES], b"\n"),
+    ],
+    ids=["plain", "blank", "crlf", "cr", "bad", "newline", "newlines", "open"],
+)
+def test_parts_of_a_file_are_read_as_the_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lines: list[bytes], end: bytes
+) -> None:
+    (tmp_path / "calls.csv").write_bytes(end.join([b'at,took,"pod"', *lines]))
+    mapping = {"arrived_at": "at", "service_ms": "took", "host": "pod"}
+    settings = ImportSettings(columns=mapping, time_unit="ms")
+    found = []
+    for size in (2**20, 100):
+        monkeypatch.setattr(table_files, "_BLOCK_BYTES", size)
+        trace = QuickTrace(str(tmp_path / "calls.csv"), settings)
+        assert trace.mapped is not None
+        found.append((trace.rejected, trace.mapped.rows, trace.mapped.requests.to_pylist()))
+    assert found[0] == found[1]
+    assert len(found[0][2]) >= len(CSV_LINES)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._local.table_files import TableFiles
+from purgatory_spark._local.table_files import NewlineInFieldError, Part, TableFiles
 from purgatory_spark._rows.mapped_columns import (
     MappedColumns,
     map_event_columns,
@@ -60,7 +61,7 @@ class MappedTrace:
             mapped = map_request_columns(batch, mapping)
             return mapped, _hashes_of_ids(mapped.accepted) if has_ids else None
 
-        found = _in_threads(map_requests, requests.batches())
+        found = _in_threads(map_requests, requests)
         self.rejected: Counter[str] = Counter()
         self.rows = 0
         mapped = self._counted(requests, [each for each, _ in found])
@@ -83,7 +84,7 @@ class MappedTrace:
             self.events = _ends(rows)
         else:
             map_events = partial(map_event_columns, mapping=mapping)
-            mapped = self._counted(events, _in_threads(map_events, events.batches()))
+            mapped = self._counted(events, _in_threads(map_events, events))
             self.events = _concatenated(mapped, ARROW_SCHEMAS["events"].names)
 
     def _counted(self, table: TableFiles, mapped: list[MappedColumns]) -> list[MappedColumns]:
@@ -92,28 +93,41 @@ class MappedTrace:
         return mapped
 
 
-def _in_threads(
-    function: Callable[[pa.RecordBatch], _Result], batches: Iterable[pa.RecordBatch]
-) -> list[_Result]:
-    """Return the results for batches, in their order.
+def _in_threads(function: Callable[[pa.RecordBatch], _Result], table: TableFiles) -> list[_Result]:
+    """Return the results for the batches of a table, in their order."""
+    try:
+        return _results(function, table.parts())
+    except NewlineInFieldError:
+        return _results(function, table.parts(whole_files=True))
 
-    Arrow and NumPy do most of it without Python's lock. A thread reads a batch when it has done one
+
+def _results(function: Callable[[pa.RecordBatch], _Result], parts: Iterator[Part]) -> list[_Result]:
+    """Return the results for the batches of parts.
+
+    Arrow and NumPy do most of it without Python's lock. A thread takes a part when it has done one
     before, so that few are in memory.
     """
-    numbered, reading = enumerate(batches), Lock()
-    results: dict[int, _Result] = {}
+    numbered: Iterator[tuple[int, Part]] = enumerate(parts)
+    taking = Lock()
+    results: dict[int, list[_Result]] = {}
 
     def work(_: int) -> None:
-        while True:
-            with reading:
-                number, batch = next(numbered, (-1, None))
-            if batch is None:
-                return
-            results[number] = function(batch)
+        nonlocal numbered
+        try:
+            while True:
+                with taking:
+                    number, part = next(numbered, (-1, None))
+                if part is None:
+                    return
+                results[number] = [function(batch) for batch in part()]
+        except BaseException:
+            # What the other threads would do is of no use.
+            numbered = iter(())
+            raise
 
     with ThreadPoolExecutor(pa.cpu_count()) as threads:
         list(threads.map(work, range(pa.cpu_count())))
-    return [results[number] for number in sorted(results)]
+    return list(chain.from_iterable(results[number] for number in sorted(results)))
 
 
 def _concatenated(mapped: Iterable[MappedColumns], names: list[str]) -> pa.Table:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -14,7 +16,12 @@ import pyarrow.parquet as pq
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.log_formats import compiled
 from purgatory_spark._local.json_lines import JsonLines
-from purgatory_spark._spark.csv_files import csv_header, damage_named, has_quoted_newline
+from purgatory_spark._spark.csv_files import (
+    csv_header,
+    damage_named,
+    has_quoted_newline,
+    is_cut_in_field,
+)
 from purgatory_spark._spark.files import (
     OPENERS,
     URI,
@@ -23,14 +30,23 @@ from purgatory_spark._spark.files import (
     trace_files,
 )
 
+#: Reads some rows, in a thread of its own.
+Part = Callable[[], Iterable[pa.RecordBatch]]
+
 #: What a thread maps at a time.
-_BLOCK_BYTES = 16 * 2**20
 _BATCH_ROWS = 65_536
+_BLOCK_BYTES = 4 * 2**20
+#: Of a whole file, which is more than one thread's.
+_WHOLE_BLOCK_BYTES = 16 * 2**20
 _FORMATS = ("csv", "parquet", "json")
 
 
 class NeedsSparkError(TraceFormatError):
     """A source, or a setting, that only Spark reads; the message names the command for it."""
+
+
+class NewlineInFieldError(Exception):
+    """A CSV file was cut within a field."""
 
 
 class TableFiles:
@@ -53,6 +69,7 @@ class TableFiles:
         `few_valued`: those with few distinct values. If they are text, they may be dictionaries.
         """
         self.malformed = 0
+        self._counting = Lock()
         self._required = list(dict.fromkeys(required))
         self._few_valued = set(few_valued)
         self._log = None if log_format is None else compiled(log_format)
@@ -82,17 +99,24 @@ class TableFiles:
             for file in self._files:
                 require_columns(file, self._names(file), self._required)
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, those of a file in order."""
+    def parts(self, *, whole_files: bool = False) -> Iterator[Part]:
+        """Yield functions that read parts of the table, in order.
+
+        Raises:
+            NewlineInFieldError: A file was cut within a field, by one of the functions. Take whole
+                files then.
+        """
+        self.malformed = 0
+        if self._log is None and self._format == "json":
+            yield from map(_as_part, self._json_batches())
+            return
         for file in self._files:
             if self._log is not None:
-                yield from self._log_batches(file)
+                yield from map(_as_part, self._log_batches(file))
             elif self._format == "parquet":
-                yield from self._parquet_batches(file)
-            elif self._format == "csv":
-                yield from self._csv_table(file).to_batches()
-        if self._log is None and self._format == "json":
-            yield from self._json_batches()
+                yield from self._parquet_parts(file)
+            else:
+                yield from self._csv_parts(file, is_whole=whole_files)
 
     def _names(self, file: Path) -> list[str]:
         if self._format == "csv":
@@ -103,60 +127,93 @@ class TableFiles:
         with _parquet_damage_named(file):
             return list(pq.read_schema(file).names)
 
-    def _parquet_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
+    def _parquet_parts(self, file: Path) -> Iterator[Part]:
         with _parquet_damage_named(file):
-            schema = pq.read_schema(file)
+            metadata = pq.read_metadata(file)
+        for group in range(metadata.num_row_groups):
+            yield partial(self._parquet_batches, file, metadata, group)
+
+    def _parquet_batches(
+        self, file: Path, metadata: pq.FileMetaData, group: int
+    ) -> Iterator[pa.RecordBatch]:
+        with _parquet_damage_named(file):
+            schema = metadata.schema.to_arrow_schema()
             texts = [field.name for field in schema if pa.types.is_string(field.type)]
-            opened = pq.ParquetFile(
+            with pq.ParquetFile(
                 file,
+                metadata=metadata,
                 coerce_int96_timestamp_unit="us",
                 read_dictionary=[name for name in texts if name in self._few_valued],
-            )
-            # The threads that map batches keep the cores busy.
-            columns = self._required
-            for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
-                fields = [field.with_type(_in_utc(field.type)) for field in batch.schema]
-                yield batch.cast(pa.schema(fields))
+            ) as opened:
+                # The threads that map batches keep the cores busy.
+                for batch in opened.iter_batches(
+                    _BATCH_ROWS, row_groups=[group], columns=self._required, use_threads=False
+                ):
+                    fields = [field.with_type(_in_utc(field.type)) for field in batch.schema]
+                    yield batch.cast(pa.schema(fields))
 
     def _json_batches(self) -> Iterator[pa.RecordBatch]:
         lines = JsonLines(self._files, self._required)
         yield from lines.batches(_BATCH_ROWS)
         self.malformed += lines.malformed
 
-    def _csv_table(self, file: Path) -> pa.Table:
-        text = pa.string()
+    def _csv_parts(self, file: Path, *, is_whole: bool) -> Iterator[Part]:
+        names = None
+        with damage_named(file), OPENERS.get(file.suffix, open)(file, "rb") as content:
+            while block := content.read(-1 if is_whole else _BLOCK_BYTES):
+                block += content.readline()
+                yield partial(self._csv_batches, file, block, names, is_whole=is_whole)
+                names = self._names(file)
+
+    def _csv_batches(
+        self, file: Path, block: bytes, names: list[str] | None, *, is_whole: bool
+    ) -> list[pa.RecordBatch]:
+        """Parse rows of a file. `names`: of its columns, None if they are the first row."""
+        skipped: list[str] = []
+
+        def skip(row: pa_csv.InvalidRow) -> str:
+            skipped.append(row.text)
+            return "skip"
+
+        few_texts = pa.dictionary(pa.int32(), pa.string())
         parse = pa_csv.ParseOptions(
-            newlines_in_values=has_quoted_newline(file), invalid_row_handler=self._skip
+            newlines_in_values=is_whole and has_quoted_newline(file), invalid_row_handler=skip
         )
         convert = pa_csv.ConvertOptions(
-            column_types=dict.fromkeys(self._required, text),
+            column_types={
+                name: few_texts if name in self._few_valued else pa.string()
+                for name in self._required
+            },
             include_columns=self._required,
             null_values=[""],
             strings_can_be_null=True,
         )
-        read = pa_csv.ReadOptions(block_size=_BLOCK_BYTES)
-        before = self.malformed
+        read = pa_csv.ReadOptions(
+            block_size=_WHOLE_BLOCK_BYTES, use_threads=is_whole, column_names=names
+        )
         with damage_named(file):
             try:
                 try:
-                    with pa.input_stream(str(file), compression="detect") as content:
-                        return pa_csv.read_csv(content, read, parse, convert)
+                    table = pa_csv.read_csv(pa.BufferReader(block), read, parse, convert)
                 except pa.ArrowInvalid as error:
                     if "UTF8" not in str(error):
                         raise
-                # Other bytes are replaced, as Spark's reader does.
-                self.malformed = before
-                options = {"encoding": "utf-8-sig", "errors": "replace", "newline": ""}
-                with OPENERS.get(file.suffix, open)(file, "rt", **options) as lines:
-                    replaced = pa.BufferReader(lines.read().encode())
-                return pa_csv.read_csv(replaced, read, parse, convert)
+                    # Other bytes are replaced, as Spark's reader does.
+                    skipped.clear()
+                    replaced = block.decode("utf-8", "replace").encode()
+                    table = pa_csv.read_csv(pa.BufferReader(replaced), read, parse, convert)
             except pa.ArrowInvalid as error:
                 raise OSError(str(error)) from error
-
-    def _skip(self, row: pa_csv.InvalidRow) -> str:
-        if row.text.strip():
-            self.malformed += 1
-        return "skip"
+        if not is_whole:
+            lines = block.count(b"\n") - (names is None) + (not block.endswith(b"\n"))
+            # If each line is a row, only the last one can be cut.
+            each_is_row = b"\r" not in block and table.num_rows + len(skipped) == lines
+            if is_cut_in_field(block[block.rfind(b"\n", 0, -1) + 1 :] if each_is_row else block):
+                raise NewlineInFieldError
+        with self._counting:
+            self.malformed += sum(1 for text in skipped if text.strip())
+        batches: list[pa.RecordBatch] = table.to_batches()
+        return batches
 
     def _log_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
         assert self._log is not None
@@ -183,6 +240,10 @@ class TableFiles:
                     rows.clear()
         if rows:
             yield batch()
+
+
+def _as_part(batch: pa.RecordBatch) -> Part:
+    return lambda: [batch]
 
 
 @contextmanager

@@ -90,6 +90,12 @@ def has_quoted_newline(file: Path) -> bool:
     return is_found and not is_open
 
 
+def is_cut_in_field(lines: bytes) -> bool:
+    """Return whether lines of a file begin or end within a field, or have one with a newline."""
+    is_open, has_newline = _open_after_quotes(b"\n" + lines + b"\n", False)
+    return is_open or has_newline
+
+
 def _open_after_quotes(text: bytes, is_open: bool) -> tuple[bool, bool]:
     """Return whether a field is open at the end, and whether one had a newline.
 
