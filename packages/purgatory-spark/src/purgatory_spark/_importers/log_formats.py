@@ -7,7 +7,7 @@ Load Balancer" of AWS.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from purgatory_spark._errors import TraceFormatError
@@ -75,8 +75,11 @@ def log_settings(log_format: str) -> dict[str, Any]:
     return settings
 
 
-def compiled(log_format: str) -> tuple[str, list[str]]:
-    """Return a format as a regular expression of Java, with a group for each of its variables."""
+def compiled(log_format: str, wanted: Collection[str] | None = None) -> tuple[str, list[str]]:
+    """Return a format as a regular expression of Java, and the variables that its groups are of.
+
+    `wanted`: the variables that have a group; None for all.
+    """
     text = KNOWN_FORMATS.get(log_format, log_format)
     found = list(_VARIABLE.finditer(text))
     if not found:
@@ -89,7 +92,7 @@ def compiled(log_format: str) -> tuple[str, list[str]]:
     if repeated is not None:
         raise TraceFormatError(f"the log format has the variable {repeated!r} more than once")
     pattern, at, quotes = "^", 0, 0
-    for match, following in zip(found, [*found[1:], None], strict=True):
+    for name, match, following in zip(names, found, [*found[1:], None], strict=True):
         literal = text[at : match.start()]
         quotes += literal.count('"')
         next_literal = text[match.end() : following.start() if following else len(text)]
@@ -97,20 +100,24 @@ def compiled(log_format: str) -> tuple[str, list[str]]:
             raise TraceFormatError(
                 f"the log format has nothing between {match.group()} and {following.group()}"
             )
-        pattern += re.escape(literal) + _value(match.group(), next_literal[:1], quotes % 2 == 1)
+        group = "(" if wanted is None or name in wanted else "(?:"
+        value = _value(match.group(), next_literal[:1], quotes % 2 == 1)
+        pattern += f"{re.escape(literal)}{group}{value})"
         at = match.end()
-    return pattern + re.escape(text[at:].rstrip()) + _REST, names
+    groups = [name for name in names if wanted is None or name in wanted]
+    return pattern + re.escape(text[at:].rstrip()) + _REST, groups
 
 
 def _value(variable: str, end: str, is_quoted: bool) -> str:
-    """Return the group of a variable that is followed by `end`."""
+    """Return the expression of a variable's value that is followed by `end`."""
     if is_quoted and end == '"':
-        return r'((?:[^"\\]|\\.)*)'
+        # Possessive, as there is one way to match.
+        return r'[^"\\]*+(?:\\.[^"\\]*+)*+'
     if is_quoted:
-        return f'([^"{re.escape(end)}]*)'
+        return f'[^"{re.escape(end)}]*'
     if end == "]":
-        return r"([^\]]*)"
+        return r"[^\]]*"
     if variable.startswith("$upstream_"):
         # nginx lists the servers that it tried: "0.1, 0.2" or "0.1 : 0.2".
-        return r"([^\s,]*+(?:(?:,| :) [^\s,]++)*+)"
-    return r"(\S*)"
+        return r"[^\s,]*+(?:(?:,| :) [^\s,]++)*+"
+    return r"\S*"

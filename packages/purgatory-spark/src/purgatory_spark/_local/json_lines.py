@@ -55,7 +55,8 @@ class JsonLines:
                         if row is None:
                             self.malformed += 1
                             continue
-                        self._found.update(dict.fromkeys(row))
+                        if not row.keys() <= self._found.keys():
+                            self._found.update(dict.fromkeys(row))
                         yield row
             except (OSError, EOFError) as error:
                 raise TraceFormatError(f"{file}: can't be read as JSON ({error})") from error

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._importers.log_formats import compiled
+from purgatory_spark._importers.log_formats import compiled, log_columns
 from purgatory_spark._local.json_lines import JsonLines
 from purgatory_spark._spark.csv_files import (
     csv_header,
@@ -72,15 +72,15 @@ class TableFiles:
         self._counting = Lock()
         self._required = list(dict.fromkeys(required))
         self._few_valued = set(few_valued)
-        self._log = None if log_format is None else compiled(log_format)
+        self._log_format = log_format
         kind, colon, location = source.partition(":")
         path = Path(location if colon and kind in _FORMATS else source)
         if kind == "table" or URI.match(str(path)):
             raise NeedsSparkError(
                 f"{source}: without Spark, tables are files of this machine; use `purgatory run`"
             )
-        if self._log is not None:
-            self.names = self._log[1]
+        if log_format is not None:
+            self.names = log_columns(log_format)
             require_columns("the log format", self.names, self._required, "format")
             self._files = _log_files(path)
             return
@@ -107,12 +107,12 @@ class TableFiles:
                 files then.
         """
         self.malformed = 0
-        if self._log is None and self._format == "json":
+        if self._log_format is None and self._format == "json":
             yield from map(_as_part, self._json_batches())
             return
         for file in self._files:
-            if self._log is not None:
-                yield from map(_as_part, self._log_batches(file))
+            if self._log_format is not None:
+                yield from map(_as_part, self._log_batches(file, self._log_format))
             elif self._format == "parquet":
                 yield from self._parquet_parts(file)
             else:
@@ -215,15 +215,14 @@ class TableFiles:
         batches: list[pa.RecordBatch] = table.to_batches()
         return batches
 
-    def _log_batches(self, file: Path) -> Iterator[pa.RecordBatch]:
-        assert self._log is not None
-        pattern, names = re.compile(self._log[0], re.ASCII), self._log[1]
-        at = [names.index(name) for name in self._required]
+    def _log_batches(self, file: Path, log_format: str) -> Iterator[pa.RecordBatch]:
+        expression, names = compiled(log_format, self._required)
+        pattern = re.compile(expression, re.ASCII)
         rows: list[tuple[str | None, ...]] = []
 
         def batch() -> pa.RecordBatch:
-            columns = [pa.array([row[number] for row in rows], pa.string()) for number in at]
-            return pa.RecordBatch.from_arrays(columns, names=self._required)
+            columns = [pa.array(texts, pa.string()) for texts in zip(*rows, strict=True)]
+            return pa.RecordBatch.from_arrays(columns, names=names)
 
         options = {"encoding": "utf-8", "errors": "replace", "newline": "\n"}
         with damage_named(file), OPENERS.get(file.suffix, open)(file, "rt", **options) as lines:
