@@ -211,10 +211,18 @@ def test_one_of_equal_requests_counts_in_any_order(tmp_path: Path) -> None:
     assert kept == [kept[0]] * 6
 
 
-def test_times_with_a_zone_are_converted_alike_together_and_alone() -> None:
-    times = ["2026-03-02T09:00:00Z", "2026-03-02 10:00:00.5+01:00"]
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2026-03-02T09:00:00Z", "2026-03-02 10:00:00.5+01:00"],
+        ["2026-03-02T09:00:00", "2026-03-02 09:00:00.5"],
+    ],
+    ids=["zoned", "local"],
+)
+def test_times_of_one_form_are_converted_alike_together_and_alone(times: list[str]) -> None:
     # Arrow converts the first ones of these, which the rules of a trace do not accept.
     others = ["2026-03-02T09:00Z", "0000-03-02T09:00:00+01", "2026-02-30T09:00:00Z", "soon"]
+    others += ["2026-03-02 24:00:00", "2026-03-02 9:00:00:00"]
     us = [1_772_442_000_000_000, 1_772_442_000_500_000]
     assert times_us(pa.array(times), "iso", "at").to_pylist() == us
     for other in others:

@@ -62,11 +62,12 @@ def times_us(column: pa.Array | pa.ChunkedArray, unit: str, name: str) -> pa.Int
     if unit != "iso" and pa.types.is_signed_integer(kind):
         return _whole_us(array.cast(pa.int64()), unit)
     text = plain_text(array, name)
-    if pa.types.is_string(kind) and _have_seconds(text):
+    if pa.types.is_string(kind) and len(text) and _have_seconds(text):
+        # Most columns are all of one form.
+        is_zoned = re.match(_ZONED_TIME, text[0].as_py())
         try:
-            times = _zoned_times_us(text)
+            times = (_zoned_times_us if is_zoned else _local_times_us)(text)
         except pa.ArrowInvalid:
-            # Not all of them are times with a zone.
             pass
         else:
             # Of the year 0, for example, only some forms are times.
@@ -98,7 +99,7 @@ def times_us(column: pa.Array | pa.ChunkedArray, unit: str, name: str) -> pa.Int
         text = pc.replace_substring_regex(text, _BELOW_US, r"\1")
     if pa.types.is_string(kind):
         add(_ZONED_TIME, _zoned_times_us)
-        add(_LOCAL_TIME, lambda texts: texts.cast(pa.timestamp("us")).cast(pa.int64()))
+        add(_LOCAL_TIME, _local_times_us)
     return with_others(
         found, text, pa.array(is_known), lambda value: _any_us(value, unit), pa.int64()
     )
@@ -118,6 +119,10 @@ def _have_seconds(text: pa.StringArray) -> bool:
 
 def _zoned_times_us(text: pa.StringArray) -> pa.Int64Array:
     return text.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+
+
+def _local_times_us(text: pa.StringArray) -> pa.Int64Array:
+    return text.cast(pa.timestamp("us")).cast(pa.int64())
 
 
 def is_local(column: pa.Array | pa.ChunkedArray, name: str) -> pa.BooleanArray:
