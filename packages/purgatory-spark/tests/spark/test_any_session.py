@@ -156,7 +156,7 @@ TEXTS = {
 
 def test_text_without_a_zone_is_in_utc(foreign: SparkSession) -> None:
     table = foreign.createDataFrame([(text,) for text in TEXTS], "text string")
-    parsed = table.select("text", parse_us(table, "text", "iso"))
+    parsed = table.select("text", parse_us("text", "iso"))
     assert dict(parsed.collect()) == TEXTS
 
 
@@ -180,11 +180,11 @@ def test_typed_times_are_read_in_utc(foreign: SparkSession, tmp_path: Path) -> N
     )
     names = [name for name in table.column_names if name not in ("other", "kind")]
     rows = read_rows(foreign, [tmp_path / "calls.parquet"], names)
-    read = rows.select(*[parse_us(rows, name, "iso").alias(name) for name in names])
+    read = rows.select(*[parse_us(name, "iso").alias(name) for name in names])
     day_us = GAP_US - 9_000_000_001
     assert read.first().asDict() == dict.fromkeys(names, GAP_US) | {"day": day_us}
     rows = read_rows(foreign, [tmp_path / "old.parquet"], ["utc"])
-    assert rows.select(parse_us(rows, "utc", "iso")).collect() == [(GAP_US,)]
+    assert rows.select(parse_us("utc", "iso")).collect() == [(GAP_US,)]
 
 
 def test_times_as_names_are_in_the_zone_of_the_session(foreign: SparkSession) -> None:

@@ -34,7 +34,7 @@ def import_azure_llm(
     """
     rows = with_row_text(read_source(spark, source, COLUMNS))
     context, generated = (F.col(name).cast("string").try_cast("bigint") for name in COLUMNS[1:])
-    arrived_us = checks.parse_us(rows, "TIMESTAMP", "iso")
+    rows = rows.withColumn("arrived_us", checks.parse_us("TIMESTAMP", "iso"))
     service_ms = context * F.lit(float(ms_per_context_token)) + generated * F.lit(
         float(ms_per_generated_token)
     )
@@ -43,8 +43,8 @@ def import_azure_llm(
         RAW,
         CORRUPT,
         *COLUMNS,
-        arrived_us.alias("arrived_us"),
-        checks.add_ms(arrived_us, service_ms).alias("ended_us"),
+        "arrived_us",
+        checks.add_ms(F.col("arrived_us"), service_ms).alias("ended_us"),
         context.alias("context"),
         generated.alias("generated"),
     )

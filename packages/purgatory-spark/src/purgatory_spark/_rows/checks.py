@@ -9,13 +9,15 @@ A check is a pair: the reason for a rejection, and a boolean column that is true
 
 from __future__ import annotations
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
-from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
 
 from purgatory_spark._rows.column_checks import NOT_UTF8
+from purgatory_spark._rows.column_times import times_us
 from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
-from purgatory_spark._rows.times import MAX_DURATION_MS, US_PER_UNIT
+from purgatory_spark._rows.times import MAX_DURATION_MS
 from purgatory_spark._rows.times import MAX_TIME_US as MAX_TIME_US
 from purgatory_spark._rows.times import MIN_TIME_US as MIN_TIME_US
 from purgatory_spark._rows.times import TIME_UNITS as TIME_UNITS
@@ -25,12 +27,6 @@ Check = tuple[str, Column]
 
 #: The reason for a rejection, null for good rows.
 REASON = "_purgatory_reason"
-
-#: A date, or a date and a time, that ends without a zone.
-_ZONELESS = r"^\s*\d{4}-\d[\d-]*([T ]+[\d:.]*)?\s*$"
-
-#: Types of times without a zone.
-_LOCAL = ("timestamp_ntz", "date")
 
 
 def flag_rejects(table: DataFrame, checks: list[Check]) -> DataFrame:
@@ -85,51 +81,16 @@ def text_or_null(column: str) -> Column:
     return F.trim(name_or_null(column))
 
 
-def parse_us(table: DataFrame, column: str, unit: str) -> Column:
-    """Return a column of times as whole microseconds, rounded down; null for what is no time.
+def parse_us(column: str, unit: str) -> Column:
+    """Return a column of times as whole microseconds, as `column_times.times_us` does."""
 
-    Timestamps, dates and ISO 8601 text are parsed with every unit of `TIME_UNITS`; with "iso",
-    numbers are not times. Times without a zone are in UTC.
-    """
-    kind = dict(table.dtypes)[column]
-    value = F.col(quote_column(column))
-    if kind == "timestamp":
-        return F.unix_micros(value)
-    if kind in _LOCAL:
-        return _utc_us(value.cast(T.TimestampNTZType()))
-    text = _text(value, kind)
-    # Spark would also parse a year alone, although "2022" may be a number of ms, and a time of day,
-    # as one of the current day. It would read text without a zone in that of the session.
-    moment = F.when(text.rlike(_ZONELESS), _utc_us(text.try_cast(T.TimestampNTZType()))).when(
-        text.rlike(r"^\s*\d{4}-\d"), F.unix_micros(text.try_cast(T.TimestampType()))
-    )
-    # As logs of web servers have them: 02/Mar/2026:09:00:00 +0100.
-    moment = moment.when(
-        text.rlike(r"^\s*\d\d/[A-Z][a-z]{2}/\d{4}:"),
-        F.unix_micros(F.try_to_timestamp(F.trim(text), F.lit("dd/MMM/yyyy:HH:mm:ss Z"))),
-    )
-    if unit == "iso":
-        return moment
-    if unit == "ns":
-        # Nanoseconds since the epoch have more digits than a double holds.
-        number = F.floor(
-            text.try_cast("decimal(38,6)") / F.lit(1000).cast("decimal(10,0)")
-        ).try_cast("bigint")
-    else:
-        scale = F.lit(int(US_PER_UNIT[unit])).cast("decimal(10,0)")
-        number = F.floor(text.try_cast("decimal(28,9)") * scale).try_cast("bigint")
-    return F.coalesce(number, moment)
+    def convert(given: pa.Array) -> pa.Array:
+        return times_us(given, unit, column)
 
-
-def _text(value: Column, kind: str) -> Column:
-    # The text of a single-precision number has fewer digits than its value.
-    return (value.cast("double") if kind == "float" else value).cast("string")
-
-
-def _utc_us(local: Column) -> Column:
-    """Return timestamps without a zone as microseconds since the epoch, in UTC."""
-    with_zone = F.concat(local.cast("string"), F.lit("Z"))
-    return F.unix_micros(with_zone.try_cast(T.TimestampType()))
+    # Its stubs ask for a type of function that it warns of, where there are type hints.
+    parsed = arrow_udf(convert, "bigint")  # type: ignore[call-overload]
+    # Spark may compute a deterministic function again for each use.
+    return parsed.asNondeterministic()(F.col(quote_column(column)))  # type: ignore[no-any-return]
 
 
 def add_ms(time_us: Column, duration_ms: Column) -> Column:

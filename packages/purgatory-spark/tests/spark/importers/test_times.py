@@ -36,7 +36,7 @@ def test_times_are_parsed_to_the_microsecond(spark: SparkSession) -> None:
     expected |= {text: dict.fromkeys(TIME_UNITS, us) for text, us in MOMENTS.items()}
     expected |= {text: {} for text in NO_TIMES}
     table = spark.createDataFrame(pa.table({"text": list(expected)}))
-    read = table.select("text", *[parse_us(table, "text", unit).alias(unit) for unit in TIME_UNITS])
+    read = table.select("text", *[parse_us("text", unit).alias(unit) for unit in TIME_UNITS])
     found = {row.pop("text"): row for row in read.toArrow().to_pylist()}
     for text, row in found.items():
         assert {unit: us for unit, us in row.items() if us is not None} == expected.pop(text), text
@@ -48,7 +48,5 @@ def test_typed_times_of_parquet_need_no_unit(spark: SparkSession, tmp_path: Path
     ns = pa.array([NOON_US * 1000 + 1_234_567, -1], pa.timestamp("ns", tz="UTC"))
     pq.write_table(pa.table({"at": us, "end": ns}), tmp_path / "calls.parquet")
     table = read_rows(spark, [tmp_path / "calls.parquet"], ["at", "end"])
-    found = table.select(
-        parse_us(table, "at", "iso").alias("at"), parse_us(table, "end", "s").alias("end")
-    )
+    found = table.select(parse_us("at", "iso").alias("at"), parse_us("end", "s").alias("end"))
     assert rows_of(found) == [{"at": NOON_US, "end": NOON_US + 1234}, {"at": None, "end": -1}]
