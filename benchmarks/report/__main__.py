@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> None:
     spark = create_session()
     try:
         section = benchmark_section(spark, options.folder)
-        write_report(spark, [], options.page, benchmarks=[section])
+        write_report([], options.page, benchmarks=[section])
     finally:
         spark.stop()
     print_published(Console(), section)

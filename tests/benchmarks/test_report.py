@@ -117,7 +117,7 @@ def test_section_has_a_line_for_each_case_and_a_column_for_each_side(
     ]
     assert "<svg" in cycle["chart"].narrow
     assert memory["chart"] is None
-    page = write_report(spark, [], tmp_path / "report.html", benchmarks=[section]).read_text()
+    page = write_report([], tmp_path / "report.html", benchmarks=[section]).read_text()
     assert "FAILED: &lt;none&gt;" in page
     assert "Benchmarks: bench" in page
     assert "How requests waited" not in page

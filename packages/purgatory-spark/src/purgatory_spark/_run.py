@@ -80,7 +80,7 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
                 analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
             )
     with step(console, spark, "write the report"):
-        write_report(spark, analyses, target / "report.html")
+        write_report(analyses, target / "report.html")
     write_json(target / "run.json", {"traces": names})
     return analyses
 
@@ -104,19 +104,18 @@ def print_row_counts(console: Console, trace: TraceFolder) -> None:
         print_sentence(console, note, indent="  ", style="dim")
 
 
-def print_summary(console: Console, spark: SparkSession, analyses: list[Analysis]) -> int:
+def print_summary(console: Console, analyses: list[Analysis]) -> int:
     """Print how the requests ended, and how the replays did; return how many outcomes differ."""
     small = [SmallTables(analysis) for analysis in analyses]
     console.print(_outcomes_table(small))
-    designs = {tables: tables.designs(spark) for tables in small}
     differing = 0
-    if any(designs.values()):
+    if any(tables.designs for tables in small):
         replays = _table(
             "Replays", "trace", "design", "peak pending", "purges", "task time", "differ"
         )
-        for tables, rows in designs.items():
+        for tables in small:
             differ = {row["design"]: row["differing"] for row in tables.agreement}
-            for row in rows:
+            for row in tables.designs:
                 differing += differ[row["design"]]
                 replays.add_row(
                     _name(tables),

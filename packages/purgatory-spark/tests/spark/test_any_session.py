@@ -267,7 +267,7 @@ def test_folders_have_the_same_tables(foreign: SparkSession, tmp_path: Path) -> 
         analysis.rows("marks", dimension="all"), key=lambda row: str(row["side"])
     )[::-1]
     assert (before["at"], before["requests"], after["requests"]) == (mark.at, 3, 2)
-    assert mark.label in write_report(foreign, [analysis], tmp_path / "report.html").read_text()
+    assert mark.label in write_report([analysis], tmp_path / "report.html").read_text()
 
 
 def test_workload_folder_and_marks(foreign: SparkSession, tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def test_each_step_takes_what_the_one_before_made(purgatory: Purgatory, tmp_path
 
 
 @pytest.mark.slow
-def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> None:
+def test_results_are_json_on_request(
+    purgatory: Purgatory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trace, wheel, analysis = (tmp_path / name for name in ("trace", "wheel", "analysis"))
     ran = purgatory("workload", "--requests", "50", "--hosts", "2", "--out", trace, "--json")
     made = json.loads(ran.out)
@@ -100,6 +102,7 @@ def test_results_are_json_on_request(purgatory: Purgatory, tmp_path: Path) -> No
     assert made["summary"]["requests"] == 50
     assert made["agreement"][0]["differing"] == 0
     report = tmp_path / "report.html"
+    monkeypatch.delattr("purgatory_spark._cli.session.open_session")  # It needs no Spark.
     ran = purgatory("report", analysis, "--out", report, "--json")
     made = json.loads(ran.out)
     assert made["report"] == str(report)

@@ -71,12 +71,10 @@ def far_west() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def page(
-    spark: SparkSession, odd: tuple[TraceFolder, Analysis], tmp_path_factory: pytest.TempPathFactory
-) -> str:
+def page(odd: tuple[TraceFolder, Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
     """Write the report on a machine that is far from UTC, once for the tests that read it."""
     with far_west():
-        file = write_report(spark, [odd[1]], tmp_path_factory.mktemp("page") / "report.html")
+        file = write_report([odd[1]], tmp_path_factory.mktemp("page") / "report.html")
     # Without the values that cells have beside their texts.
     return re.sub("<(td|tr) [^>]*>", r"<\1>", file.read_text(encoding="utf-8"))
 
@@ -98,25 +96,23 @@ def test_names_are_shown_as_they_are(page: str) -> None:
     assert "<td>request</td>" in page
 
 
-def test_console_shows_names_as_they_are(
-    spark: SparkSession, odd: tuple[TraceFolder, Analysis]
-) -> None:
+def test_console_shows_names_as_they_are(odd: tuple[TraceFolder, Analysis]) -> None:
     trace, analysis = odd
     text = io.StringIO()
     console = Console(file=text, width=200)
     print_row_counts(console, trace)
-    assert print_summary(console, spark, [analysis]) == 0
+    assert print_summary(console, [analysis]) == 0
     assert f"All requests of the trace arrived after {NAME} (" in text.getvalue()
     assert NAME.replace("/", "|")[:20] in text.getvalue()
 
 
 @pytest.mark.parametrize("width", [72, 80, 90, 120])
 def test_console_of_any_width_breaks_no_number(
-    spark: SparkSession, odd: tuple[TraceFolder, Analysis], width: int
+    odd: tuple[TraceFolder, Analysis], width: int
 ) -> None:
     text = io.StringIO()
     console = Console(file=text, width=width, force_terminal=True, color_system=None)
-    print_summary(console, spark, [odd[1]])
+    print_summary(console, [odd[1]])
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert "…" not in text.getvalue()

@@ -89,11 +89,9 @@ def analyses(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> l
 
 
 @pytest.fixture(scope="module")
-def report_file(
-    spark: SparkSession, analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def report_file(analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the report of all analyses."""
-    return write_report(spark, analyses, tmp_path_factory.mktemp("report") / "report.html")
+    return write_report(analyses, tmp_path_factory.mktemp("report") / "report.html")
 
 
 @pytest.fixture(scope="module")
@@ -163,11 +161,9 @@ def test_report_closes_its_elements(report: str) -> None:
         assert len(re.findall(rf"<{tag}[ >]", report)) == report.count(f"</{tag}>")
 
 
-def test_report_without_replays(
-    spark: SparkSession, tmp_path: Path, analyses: list[Analysis]
-) -> None:
+def test_report_without_replays(tmp_path: Path, analyses: list[Analysis]) -> None:
     text = Page(
-        write_report(spark, [analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")
+        write_report([analyses[1]], tmp_path / "report.html").read_text(encoding="utf-8")
     ).text
     assert "What if the timeout were different?" in text
     assert "The purgatory at work" not in text

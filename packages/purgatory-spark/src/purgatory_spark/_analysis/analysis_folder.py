@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._errors import TraceFormatError
@@ -48,7 +51,7 @@ class Analysis:
         return read_spark_table(spark, self.path / name)
 
     def rows(self, name: str, **where: str) -> list[dict[str, Any]]:
-        """Read rows of a table into memory, without a Spark job.
+        """Read rows of a table into memory, without Spark.
 
         `summary`, `marks` and `hosts` have rows for each host, so select rows with `where`.
 
@@ -62,11 +65,30 @@ class Analysis:
         Raises:
             TraceFormatError: The table is missing, or damaged.
         """
+        return [row for batch in self.batches(name, **where) for row in batch.to_pylist()]
+
+    def batches(self, name: str, **where: str) -> Iterator[pa.RecordBatch]:
+        """Read the `rows` of a table piece by piece, as it may have one for each of many hosts."""
         folder = self.path / name
-        filters = [(column, "=", value) for column, value in where.items()] or None
+        chosen = pc.scalar(True)
+        for column, value in where.items():
+            chosen &= ds.field(column) == value
         try:
-            table = pq.read_table(folder, filters=filters, partitioning=None)
+            yield from ds.dataset(folder, format="parquet").to_batches(filter=chosen)
         except (OSError, ValueError) as error:
             raise TraceFormatError(f"{folder}: can't be read as Parquet ({error})") from error
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+
+    def first_rows(
+        self, name: str, order: Sequence[tuple[str, str]], most: int, **where: str
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return the first rows in an order of columns, and the number of all chosen rows.
+
+        `order`: columns, each with `ascending` or `descending`; null is after all others.
+        """
+        total, first = 0, None
+        for batch in self.batches(name, **where):
+            total += batch.num_rows
+            rows = pa.Table.from_batches([batch])
+            rows = rows if first is None else pa.concat_tables([first, rows])
+            first = rows.sort_by(list(order)).slice(0, most)
+        return ([] if first is None else first.to_pylist()), total

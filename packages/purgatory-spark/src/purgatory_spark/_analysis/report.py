@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from purgatory_spark._analysis.analysis_folder import Analysis
 
 
 def write_report(
-    spark: SparkSession,
     analyses: list[Analysis],
     target: Path,
     title: str = "Request purgatory report",
@@ -21,7 +18,6 @@ def write_report(
     """Write a report.
 
     Args:
-        spark: The session to read the analyses with.
         analyses: One section each.
         target: The HTML file to write. Folders are named in it relative to this file's.
         title: The page's title.
@@ -33,6 +29,6 @@ def write_report(
     # It imports jinja2, which Spark's Python workers would import with the package.
     from purgatory_spark._analysis.report_page import report_page
 
-    page = report_page(spark, analyses, target.parent, title, benchmarks)
+    page = report_page(analyses, target.parent, title, benchmarks)
     target.write_text(page, encoding="utf-8")
     return target

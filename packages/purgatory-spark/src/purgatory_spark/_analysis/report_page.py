@@ -15,8 +15,6 @@ from typing import Any
 import jinja2
 import pyspark
 from markupsafe import Markup
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._analysis import charts, report_tables
 from purgatory_spark._analysis.analysis_folder import Analysis
@@ -31,6 +29,8 @@ from purgatory_spark._analysis.wait_scale import BINS_PER_DECADE
 
 Row = dict[str, Any]
 
+_UP, _DOWN = "ascending", "descending"
+
 #: Maximum rows in a table of hosts or request types; the Parquet tables have all.
 _MAX_ROWS = 40
 
@@ -41,7 +41,6 @@ _QUANTILE_LABELS = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 
 
 def report_page(
-    spark: SparkSession,
     analyses: list[Analysis],
     folder: Path,
     title: str,
@@ -61,7 +60,7 @@ def report_page(
     return environment.get_template("report.html").render(
         title=title,
         traces=[
-            _trace_section(spark, analysis, folder, f"trace-{number}")
+            _trace_section(analysis, folder, f"trace-{number}")
             for number, analysis in enumerate(analyses, start=1)
         ],
         benchmarks=benchmarks,
@@ -78,7 +77,7 @@ def report_page(
     )
 
 
-def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path, name: str) -> Row:
+def _trace_section(analysis: Analysis, folder: Path, name: str) -> Row:
     """Return the template's values for one trace, whose section on the page is `name`.
 
     The rows collected here are few whatever the trace's size: bins, timeouts, and the first
@@ -106,8 +105,8 @@ def _trace_section(spark: SparkSession, analysis: Analysis, folder: Path, name: 
         "timeline": _in_utc(tables.timeline),
         "waits": tables.waits,
         "what_if": tables.what_if,
-        **_summaries(spark, analysis),
-        **_replays(spark, tables),
+        **_summaries(analysis),
+        **_replays(tables),
     }
     first, last = (_EPOCH + timedelta(microseconds=us) for us in manifest["arrivals_us"])
     timeline = section["timeline"]
@@ -143,29 +142,30 @@ def _tables(manifest: Row, section: Row) -> dict[str, Table]:
     }
 
 
-def _summaries(spark: SparkSession, analysis: Analysis) -> Row:
-    summary = analysis.table(spark, "summary")
-    totals: dict[str, int] = dict(summary.groupBy("dimension").count().collect())
-    types, hosts = (
-        summary.where(F.col("dimension") == dimension) for dimension in ("request_type", "host")
+def _summaries(analysis: Analysis) -> Row:
+    by_requests = [("requests", _DOWN), ("value", _UP)]
+    by_share = [("expired_share", _DOWN), *by_requests]
+    types, types_total = analysis.first_rows(
+        "summary", by_share, _MAX_ROWS, dimension="request_type"
     )
+    hosts, hosts_total = analysis.first_rows("summary", by_requests, _MAX_ROWS, dimension="host")
     return {
-        "types": _top_rows(types, ["expired_share", "requests"], "value"),
-        "types_total": totals["request_type"],
-        "hosts": _top_rows(hosts, ["requests"], "value"),
-        "hosts_total": totals["host"],
+        "types": types,
+        "types_total": types_total,
+        "hosts": hosts,
+        "hosts_total": hosts_total,
     }
 
 
-def _replays(spark: SparkSession, tables: SmallTables) -> Row:
+def _replays(tables: SmallTables) -> Row:
     hosts: list[Row] = []
     if "hosts" in tables.manifest["tables"]:
-        table = tables.analysis.table(spark, "hosts")
-        hosts = _top_rows(table, ["requests"], "host", F.desc("design"))
+        order = [("requests", _DOWN), ("host", _UP), ("design", _DOWN)]
+        hosts, _ = tables.analysis.first_rows("hosts", order, _MAX_ROWS)
     return {
         "agreement": tables.agreement,
         "lateness": [row for row in tables.lateness if row["expired"]],
-        "designs": tables.designs(spark),
+        "designs": tables.designs,
         "replayed_hosts": hosts,
     }
 
@@ -185,13 +185,6 @@ def _charts(section: Row, first: datetime, last: datetime) -> dict[str, Chart]:
             section["what_if"], section["timeouts_in_use"], section["findings"].timeout.timeout_ms
         ),
     }
-
-
-def _top_rows(table: DataFrame, largest: list[str], *then: str | Column) -> list[Row]:
-    """Return the first `_MAX_ROWS` rows, descending by `largest`, then ordered by `then`."""
-    top = table.orderBy(*[F.desc(name) for name in largest], *then).limit(_MAX_ROWS)
-    # Through Arrow, whose times are in UTC; `collect` returns them in this machine's zone.
-    return _in_utc(top.toArrow().to_pylist())
 
 
 def _in_utc(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -9,8 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypedDict, cast
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
 
 from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.answer_times import AnswerTimes
@@ -181,13 +180,20 @@ class SmallTables:
         """The shortest and the longest timeout of the trace in ms."""
         return sorted(set(self.manifest["timeout_ms"]))
 
-    def designs(self, spark: SparkSession) -> list[DesignRow]:
-        """Return the statistics of each replay, computed by a Spark job, wheels first."""
+    @cached_property
+    def designs(self) -> list[DesignRow]:
+        """The statistics of each replay, added up over its hosts, wheels first."""
         if "hosts" not in self.manifest["tables"]:
             return []
-        sums = self.analysis.table(spark, "hosts").groupBy("design")
-        rows = sums.agg(
-            *[F.sum(name).alias(name) for name in _SUMS],
-            *[F.max(name).alias(name) for name in _PEAKS],
-        ).orderBy(F.desc("design"))
-        return [cast("DesignRow", row.asDict()) for row in rows.collect()]
+        names = ("design", *_SUMS, *_PEAKS)
+        batches = self.analysis.batches("hosts")
+        added = [_by_design(pa.Table.from_batches([batch]).select(names)) for batch in batches]
+        rows = _by_design(pa.concat_tables(added)).sort_by([("design", "descending")])
+        return cast("list[DesignRow]", rows.to_pylist())
+
+
+def _by_design(hosts: pa.Table) -> pa.Table:
+    functions = [(name, "sum") for name in _SUMS] + [(name, "max") for name in _PEAKS]
+    added = hosts.group_by("design").aggregate(functions)
+    columns = ["design", *[f"{name}_{function}" for name, function in functions]]
+    return added.select(columns).rename_columns(["design", *[name for name, _ in functions]])

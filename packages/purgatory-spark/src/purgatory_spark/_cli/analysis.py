@@ -96,7 +96,7 @@ def run_all(
     small = made <= session.SMALL_REQUESTS and session.are_small(*sources, imports.events)
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         analyses = run(spark, plan, folder, output.console)
-        differing = print_summary(output.console, spark, analyses)
+        differing = print_summary(output.console, analyses)
     moved = [Analysis(out.resolve() / analysis.path.relative_to(folder)) for analysis in analyses]
     _print_report(
         output,
@@ -150,7 +150,7 @@ def analyze_trace(
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, f"analyze {opened.name}"):
             analysis = analyze(spark, opened, replays, folder, **limits)
-        differing = print_summary(output.console, spark, [analysis])
+        differing = print_summary(output.console, [analysis])
     made = _analysis_result(Analysis(out)) | {"differing": differing}
     print_made(output, out, following=f"report {out} --out report.html", result=made)
     return _agreement(output, differing)
@@ -182,12 +182,7 @@ def report(
     partial = out.absolute().with_name(f".{out.name}.partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # It reads the analyses' small tables only.
-        with (
-            session.open_session(small=True) as spark,
-            step(output.console, spark, "write the report"),
-        ):
-            write_report(spark, analyses, partial).replace(out)
+        write_report(analyses, partial).replace(out)
     finally:
         partial.unlink(missing_ok=True)
     for analyzed in analyses:

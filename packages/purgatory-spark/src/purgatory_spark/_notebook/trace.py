@@ -364,7 +364,7 @@ class Trace:
                 None if timeouts is None else list(timeouts),
                 self.max_worker_mb,
             )
-            write_report(spark, [analysis], partial_folder / PAGE, self.name)
+            write_report([analysis], partial_folder / PAGE, self.name)
         return Report(target / PAGE, Analysis(target / ANALYSIS))
 
     def cache(self) -> Self:
