@@ -43,12 +43,12 @@ def main(folder: Path) -> None:
     replayed = write_replays(
         replay_designs(requests, events, [settings]), {folders[1]: settings.parameters()}
     )
-    (compared,) = compare_replays(spark, batch_outcomes(requests, events), replayed).collect()
+    (compared,) = compare_replays(spark, batch_outcomes(requests, events), replayed).to_pylist()
     names = [*spark.conf.getAll, "spark.sql.adaptive.enabled"]
     result = {
         "settings": {name: spark.conf.get(name) for name in names},
         "java_options": java_options(spark),
-        "compared": compared.asDict(),
+        "compared": compared,
     }
     spark.stop()
     print("found: " + json.dumps(result), flush=True)

@@ -157,8 +157,11 @@ def test_compare_outcomes_names_a_row_that_differs(
     write_json(tmp_path / "replay.json", {"design": "wheel"})
     tampered_with = ReplayFolder(tmp_path)
     intact = ReplayFolder(analysis.path.parent / "replays" / "legacy")
-    rows = compare_replays(spark, outcomes, [tampered_with, intact]).collect()
-    assert [tuple(row) for row in rows] == [("wheel", 5, 2, "h never"), ("legacy", 5, 0, None)]
+    rows = compare_replays(spark, outcomes, [tampered_with, intact]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("wheel", 5, 2, "h never"),
+        ("legacy", 5, 0, None),
+    ]
 
 
 def test_trace_without_requests_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from purgatory_spark._spark.session import (
     SessionSettingError,
     apply_stream_settings,
     create_session,
+    session_for,
 )
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark._stream.endpoints.json_rows import read_json_rows
@@ -353,3 +354,24 @@ def test_session_beside_a_running_one(spark: SparkSession) -> None:
         assert {name: made.conf.get(name) for name in SETTINGS} == dict(SETTINGS)
         assert made.conf.get("spark.sql.shuffle.partitions") == "3"
     assert made.sparkContext is spark.sparkContext
+
+
+def test_few_rows_have_a_session_with_few_tasks(spark: SparkSession) -> None:
+    names = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    given = {"adaptive__enabled": "true", "session__timeZone": "Asia/Kolkata"}
+    with foreign_session(spark, **given, shuffle__partitions="64") as session:
+        with session_for(session, 400_000) as own:
+            assert own is not session
+            assert own.conf.get(names[0]) == "false"
+            assert int(own.conf.get(names[1]) or 0) <= 4
+            assert own.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+            with session_for(own, 1) as again:
+                assert again is own
+        with session_for(session, 400_001) as own:
+            assert own is session
+        assert [session.conf.get(name) for name in names] == ["true", "64"]
+    with (
+        foreign_session(spark, adaptive__enabled="true", shuffle__partitions="1") as session,
+        session_for(session, 1) as own,
+    ):
+        assert own.conf.get(names[1]) == "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import reduce
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -17,7 +18,9 @@ from purgatory_spark._rows.schema import OUTCOMES, require
 #: Rows are compared in this many groups, by a hash of host, id and arrival.
 _GROUPS = 1024
 
-_AGREEMENT = "design string, rows bigint, differing bigint, example string"
+_AGREEMENT = pa.schema(
+    {"design": pa.string(), "rows": pa.int64(), "differing": pa.int64(), "example": pa.string()}
+)
 _LATENESS = {"p50_ms": 0.5, "p99_ms": 0.99}
 
 #: The number of rows, and two hashes of all of them, by group.
@@ -26,7 +29,7 @@ _Fingerprints = dict[int, tuple[int, int, int]]
 
 def compare_replays(
     spark: SparkSession, outcomes: DataFrame, replays: list[ReplayFolder]
-) -> DataFrame:
+) -> pa.Table:
     """Compare replays' outcomes with the batch outcomes, request by request.
 
     Each table is read once, and a row becomes 128 bits of hashes. They are combined by group, so
@@ -52,14 +55,14 @@ def compare_replays(
             if expected.get(group) != fingerprints.get(group)
         ]
         equal = sum(count for group, (count, *_) in expected.items() if group not in differing)
-        compared = (name, equal, 0, None)
+        compared = {"design": name, "rows": equal, "differing": 0, "example": None}
         if differing:
             is_suspect = _group().isin(differing)
             row = compare_replayed(batch.where(is_suspect), table.where(is_suspect), name).first()
             assert row is not None
-            compared = (name, equal + row["rows"], row["differing"], row["example"])
+            compared |= row.asDict() | {"rows": equal + row["rows"]}
         rows.append(compared)
-    return spark.createDataFrame(rows, _AGREEMENT)
+    return pa.Table.from_pylist(rows, _AGREEMENT)
 
 
 def _group() -> Column:

@@ -27,6 +27,7 @@ from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
+from purgatory_spark._spark.session import session_for
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.trace_folder import TraceFolder
@@ -66,8 +67,19 @@ def analyze(
         HostTooLargeError: A host is too large and can't be split.
     """
     trace.require_requests()
-    replays = label_replays(replays)
     require_workers(spark, target)
+    with session_for(spark, trace.row_count) as own:
+        return _analyze(own, trace, label_replays(replays), target, timeouts, max_worker_mb)
+
+
+def _analyze(
+    spark: SparkSession,
+    trace: TraceFolder,
+    replays: list[ReplayFolder],
+    target: Path,
+    timeouts: list[int] | None,
+    max_worker_mb: int,
+) -> Analysis:
     sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
     parts, in_use = sizes.parts, timeouts_in_use(trace.manifest["parameters"], sizes.timeouts_ms)
     folder = target / "outcomes"
@@ -97,8 +109,11 @@ def analyze(
     }
     if trace.marks:
         tables["marks"] = aggregates.compare_marks(counts, trace.marks, suspected)
+    agreement = []
     if replays:
-        tables |= _replay_tables(spark, outcomes, replays)
+        _write_small(compare_replays(spark, outcomes, replays), target / "agreement")
+        agreement = ["agreement"]
+        tables |= _replay_tables(spark, replays)
     for name, table in tables.items():
         write_spark_table(table.coalesce(1), target / name)
     counts.unpersist()
@@ -120,7 +135,7 @@ def analyze(
             "arrivals_us": [written.get["first_us"], written.get["last_arrival_us"]],
             "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
-            "tables": sorted([*tables, "answers", "contributors"]),
+            "tables": sorted([*tables, *agreement, "answers", "contributors"]),
         },
     )
     return Analysis(target)
@@ -156,14 +171,11 @@ def _timeline_span(observed: Mapping[str, int]) -> tuple[int, int]:
     return first_us, max(first_us, min(observed["last_us"], most_to_us + reach_us))
 
 
-def _replay_tables(
-    spark: SparkSession, outcomes: DataFrame, replays: list[ReplayFolder]
-) -> dict[str, DataFrame]:
+def _replay_tables(spark: SparkSession, replays: list[ReplayFolder]) -> dict[str, DataFrame]:
     hosts = [
         replay.table(spark, "hosts").withColumn("design", F.lit(replay.name)) for replay in replays
     ]
     return {
-        "agreement": compare_replays(spark, outcomes, replays),
         "lateness": summarize_lateness(spark, replays),
         "hosts": reduce(DataFrame.unionByName, hosts),
     }

@@ -17,6 +17,7 @@ from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._spark.job_names import names_jobs
+from purgatory_spark._spark.session import session_for
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.manifest import read_manifest
@@ -71,12 +72,13 @@ def replay_trace_in_designs(
 ) -> list[ReplayFolder]:
     """Replay a trace through several purgatories, reading it once, and write the replay folders."""
     trace.require_requests()
-    requests, events = trace.requests(spark), trace.events(spark)
-    require_hosts_fit(requests, events, REPLAY, max_worker_mb)
-    replayed = replay_designs(requests, events, list(designs.values()))
-    return write_replays(
-        replayed, {folder: settings.parameters() for folder, settings in designs.items()}
-    )
+    with session_for(spark, trace.row_count) as own:
+        requests, events = trace.requests(own), trace.events(own)
+        require_hosts_fit(requests, events, REPLAY, max_worker_mb)
+        replayed = replay_designs(requests, events, list(designs.values()))
+        return write_replays(
+            replayed, {folder: settings.parameters() for folder, settings in designs.items()}
+        )
 
 
 def write_replays(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -71,6 +72,9 @@ _SMALL_DEFAULTS: Mapping[str, str] = {
     # Adaptive execution makes a job of each exchange, and plans anew after it.
     "spark.sql.adaptive.enabled": "false",
 }
+
+#: So many requests and events are a small input.
+_SMALL_ROWS = 400_000
 
 #: Settings of streams, on which their results depend.
 REQUIRED_STREAM_SETTINGS: Mapping[str, str] = {
@@ -199,6 +203,23 @@ def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSes
         if beside.conf.isModifiable(name) and beside.conf.get(name, None) != value:
             beside.conf.set(name, value)
     return cast(SparkSession, beside)
+
+
+@contextmanager
+def session_for(spark: SparkSession, rows: int) -> Iterator[SparkSession]:
+    """Yield a session for jobs on the rows of files: the given one, or for few rows one beside it.
+
+    The latter has the settings of small inputs, as the given one must not be changed.
+    """
+    if rows > _SMALL_ROWS or _is_remote(spark):
+        yield spark
+        return
+    partitions = min(int(spark.conf.get(_PARTITIONS) or 1), int(_SMALL_DEFAULTS[_PARTITIONS]))
+    settings = {**_SMALL_DEFAULTS, _PARTITIONS: str(partitions)}
+    if all(spark.conf.get(name, None) == value for name, value in settings.items()):
+        yield spark
+    else:
+        yield session_beside(spark, settings)
 
 
 def close_session_beside(session: SparkSession) -> None:

@@ -58,6 +58,12 @@ class TraceFolder:
             for mark in self.manifest["marks"]
         ]
 
+    @property
+    def row_count(self) -> int:
+        """The number of requests and events."""
+        rows = self.manifest["rows"]
+        return int(rows["requests out"] + rows["events out"])
+
     def requests(self, spark: SparkSession) -> DataFrame:
         """Return the requests (`schema.REQUESTS`)."""
         return require(
