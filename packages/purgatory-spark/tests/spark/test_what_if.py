@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._analysis.timeout_trials import what_if_of
-from purgatory_spark._analysis.what_if import suggest_timeouts, what_if
+from purgatory_spark._analysis.aggregates import answers_of
+from purgatory_spark._analysis.answer_times import AnswerTimes
+from purgatory_spark._analysis.timeout_trials import SUGGESTED_QUANTILES, timeouts_for, what_if_of
+from purgatory_spark._analysis.what_if import what_if
 from purgatory_spark._outcomes.batch import satisfactions
 from purgatory_spark._outcomes.replay import replay
 from purgatory_spark._traces.workload import Workload
@@ -116,11 +117,11 @@ def test_cut_host_gives_the_same_rows(satisfied: DataFrame, slices: int) -> None
 
 
 def test_suggested_timeouts_span_the_service_times(satisfied: DataFrame) -> None:
-    suggested = suggest_timeouts(satisfied)
+    times = AnswerTimes.of(answers_of(satisfied).toArrow().to_pylist())
+    suggested = timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
     assert suggested[0] in (10, 20)
     assert 2000 <= suggested[-1] <= 20_000
-    never = satisfied.withColumn("satisfied_at", F.lit(None).cast("timestamp"))
-    assert suggest_timeouts(never)
+    assert timeouts_for(None)
 
 
 @pytest.mark.parametrize("timeouts", [[], [5, -1]])

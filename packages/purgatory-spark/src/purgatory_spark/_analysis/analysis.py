@@ -55,7 +55,7 @@ def analyze(
         replays: Replays of this trace. Their outcomes are compared with the computed ones.
         target: An empty folder.
         timeouts: Timeouts in ms for what-if, besides the trace's shortest and longest one;
-            `suggest_timeouts` chooses if None.
+            `timeouts_for` chooses if None.
         max_worker_mb: Memory limit for one host in a Python worker. A host that needs more is
             split by watch key, and by time for what-if.
 

@@ -8,11 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from purgatory_spark._analysis.timeout_trials import (
-    SUGGESTED_QUANTILES,
-    slice_what_if,
-    timeouts_for,
-)
+from purgatory_spark._analysis.timeout_trials import slice_what_if
 from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
@@ -32,23 +28,6 @@ _SLICE_WHAT_IF = T.StructType(
 
 #: The times at which a host is cut, in microseconds since the epoch, ascending, by host.
 _Bounds = dict[str, list[int]]
-
-
-def suggest_timeouts(satisfactions: DataFrame) -> list[int]:
-    """Suggest timeouts to try for a trace.
-
-    Returns the `STEPS` from the first quartile of the service times to three times their 99.95th
-    percentile, and their 99th and 99.9th percentiles, rounded up to two digits; in ms, ascending;
-    at least one.
-    """
-    service_ms = (F.unix_micros("satisfied_at") - F.unix_micros("arrived_at")) / 1000
-    row = (
-        outcomes_of(satisfactions)
-        .select(service_ms.alias("service_ms"))
-        .agg(F.percentile_approx("service_ms", SUGGESTED_QUANTILES, 100_000).alias("found"))
-        .first()
-    )
-    return timeouts_for(row["found"] if row is not None else None)
 
 
 def what_if(

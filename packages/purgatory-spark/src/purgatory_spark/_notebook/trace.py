@@ -15,10 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._analysis.aggregates import answers_of
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
+from purgatory_spark._analysis.answer_times import AnswerTimes
 from purgatory_spark._analysis.cut_off import timeouts_in_use
 from purgatory_spark._analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark._analysis.report import write_report
-from purgatory_spark._analysis.what_if import suggest_timeouts, what_if
+from purgatory_spark._analysis.timeout_trials import SUGGESTED_QUANTILES, timeouts_for
+from purgatory_spark._analysis.what_if import what_if
 from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._importers.recorded import check_tables
 from purgatory_spark._notebook.html import html_table
@@ -251,6 +253,11 @@ class Trace:
         in_use = timeouts_in_use(self._origin.parameters, row[1:])
         return bytes_per_pending_operation(max(1, round(row[0]))), sorted(set(in_use))
 
+    @cached_property
+    def _answers(self) -> AnswerTimes:
+        """When requests were answered; of as many rows as there are buckets of times."""
+        return AnswerTimes.of(answers_of(self._results).toArrow().to_pylist())
+
     def outcomes(self) -> DataFrame:
         """Return how each request ended, computed with vectors.
 
@@ -311,10 +318,10 @@ class Trace:
         """
         require_package(self.requests.sparkSession)
         bytes_per_operation, in_use = self._usage
-        chosen = suggest_timeouts(self._results) if timeouts is None else list(timeouts)
-        table = what_if(self._results, chosen, bytes_per_operation, parts=self._parts)
-        answers = answers_of(self._results)
-        return WhatIf(chosen, table, in_use, answers, self._origin.parameters)
+        if timeouts is None:
+            timeouts = timeouts_for(self._answers.quantiles_ms(SUGGESTED_QUANTILES))
+        table = what_if(self._results, list(timeouts), bytes_per_operation, parts=self._parts)
+        return WhatIf(timeouts, table, in_use, lambda: self._answers, self._origin.parameters)
 
     def report(
         self,

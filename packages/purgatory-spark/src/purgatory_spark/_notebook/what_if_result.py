@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -41,10 +41,10 @@ class WhatIf:
         timeouts: Sequence[int],
         table: DataFrame,
         timeouts_in_use: Sequence[int],
-        answers: DataFrame,
+        answers: Callable[[], AnswerTimes],
         parameters: Mapping[str, Any],
     ) -> None:
-        """`answers`: the table of `aggregates.answers_of`. `parameters`: those of the trace."""
+        """`answers`: returns when requests were answered. `parameters`: those of the trace."""
         self.timeouts = sorted(set(timeouts))
         self.table = table
         self.timeouts_in_use = list(timeouts_in_use)
@@ -60,9 +60,7 @@ class WhatIf:
     @cached_property
     def recommendation(self) -> Recommendation:
         """The timeout to choose of those tried, and why; computed at the first use."""
-        # As few rows as there are buckets of times.
-        times = AnswerTimes.of(self._answers.toArrow().to_pylist())
-        censoring = censoring_of(times, self.timeouts_in_use, self._parameters)
+        censoring = censoring_of(self._answers(), self.timeouts_in_use, self._parameters)
         return recommend(self.rows, self.timeouts_in_use, censoring=censoring)
 
     def _repr_html_(self) -> str:
