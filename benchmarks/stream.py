@@ -23,6 +23,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks import peers
@@ -35,7 +36,8 @@ from purgatory_spark._spark.session import (
     create_session,
     local_checkpoint_settings,
 )
-from purgatory_spark._stream.endpoints.folders import OUTCOME_OPTIONS
+from purgatory_spark._stream.endpoints.folders import OUTCOME_OPTIONS, FolderSource
+from purgatory_spark._stream.progress import OBSERVED
 from purgatory_spark.stream import StreamSettings, delayed_operations
 
 QUESTION = "stream"
@@ -120,9 +122,7 @@ def measure(
                 spark.conf.set(name, value)
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "1000")
             tables = [
-                spark.readStream.schema(schema)
-                .option("maxFilesPerTrigger", 1)
-                .parquet(str(folder / kind))
+                _read(side, spark, folder / kind, schema)
                 for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
             ]
             cpu = tree_cpu_seconds()
@@ -152,6 +152,14 @@ def _restore_settings(spark: SparkSession) -> Iterator[None]:
         for name, value in before.items():
             if after.get(name) != value:
                 spark.conf.set(name, value)
+
+
+def _read(side: str, spark: SparkSession, folder: Path, schema: T.StructType) -> DataFrame:
+    """Return a file a batch; our side reads as `purgatory stream` does."""
+    if side == peers.OURS:
+        return FolderSource(folder, files_per_batch=1).read(spark, schema)
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))
 
 
 def _outcomes(side: str, data: StreamData, requests: DataFrame, events: DataFrame) -> DataFrame:
@@ -279,9 +287,7 @@ def _run(outcomes: DataFrame, work: Path) -> list[Any]:
 
 
 def _figures(progress: list[Any]) -> dict[str, float]:
-    batches = [
-        (batch.numInputRows, batch.durationMs["triggerExecution"] / 1000) for batch in progress
-    ]
+    batches = [(_rows(batch), batch.durationMs["triggerExecution"] / 1000) for batch in progress]
     full = [(rows, seconds) for rows, seconds in batches if rows]
     warm = full[_WARM_UP_BATCHES:] or full
     return {
@@ -290,6 +296,12 @@ def _figures(progress: list[Any]) -> dict[str, float]:
         "batch_seconds": statistics.median(seconds for _, seconds in warm),
         "state_bytes": float(max(batch.stateOperators[0].memoryUsedBytes for batch in progress)),
     }
+
+
+def _rows(batch: Any) -> int:
+    """Return the input rows of a batch. Of our side, Spark knows the number of files."""
+    observed = batch.observedMetrics.get(OBSERVED)
+    return int(batch.numInputRows if observed is None else observed.asDict()["rows"] or 0)
 
 
 def _check(spark: SparkSession, data: StreamData, out: Path) -> None:

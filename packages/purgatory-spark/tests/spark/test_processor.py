@@ -88,6 +88,7 @@ def test_due_shard_with_rows_is_stepped_once() -> None:
     (expired,) = task.batch(8_000, inputs)
     assert (expired["request_id"], expired["outcome"]) == ("first", "expired")
     assert task.counts == {
+        "rows": 2,
         "completed": 0,
         "expired": 1,
         "late": 0,

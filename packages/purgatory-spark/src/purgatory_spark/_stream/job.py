@@ -15,6 +15,7 @@ from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.session import require_stream_settings
 from purgatory_spark._spark.workers import require_local_python
 from purgatory_spark._stream.packing import TIMED_SCHEMA, Packer, shard_labels
+from purgatory_spark._stream.parquet_rows import FILE
 from purgatory_spark._stream.processor import STEPPED, ShardProcessor, results_of, step_counts
 from purgatory_spark._stream.progress import OBSERVED
 from purgatory_spark._stream.state import rows
@@ -141,7 +142,8 @@ def _packed(
 ) -> DataFrame:
     """Return an input's rows packed into blobs by shard, with the input's watermark."""
     described = [name for name in _SOURCE_COLUMNS if name in getattr(table, "columns", ())]
-    checked = require(table, schema, kind, described)
+    is_files = getattr(table, "columns", ()) == [FILE]
+    checked = table if is_files else require(table, schema, kind, described)
     metadata = (table.schema[SOURCE].metadata or {}) if SOURCE in described else {}
     packer = Packer(
         kind,

@@ -24,6 +24,7 @@ from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
 from purgatory_spark._spark.parquet_files import require_parquet_columns
 from purgatory_spark._spark.schemas import batch_to_micros
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
+from purgatory_spark._stream.parquet_rows import FILE, rows_of_files
 from purgatory_spark._stream.state import rows
 
 #: Blobs on their way to their shards: `shard` is the number by which Spark knows the shard,
@@ -51,7 +52,7 @@ def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Packer:
-    """Checks the rows of one input, and packs them into a blob for each shard.
+    """Checks the rows of one input, or of its files, and packs them into a blob for each shard.
 
     A Parquet file that the column `SOURCE` names must have the `file_columns`.
     """
@@ -64,7 +65,10 @@ class Packer:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_imported_objects()
         for batch in batches:
-            if batch.num_rows:
+            if batch.schema.names == [FILE]:
+                for rows_of_file in rows_of_files(batch.column(FILE).to_pylist(), self.kind):
+                    yield self.pack(rows_of_file)
+            elif batch.num_rows:
                 yield self.pack(batch_to_micros(batch))
 
     def pack(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -27,9 +27,9 @@ from purgatory_spark._stream.state.store import ShardStore
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The counts of a step that the query observes: results by kind, and by how much the step has
-#: changed the number of pending requests and the state's bytes.
-COUNTS = ("completed", "expired", "late", "pending_change", "state_change")
+#: The counts of a step that the query observes: input rows, results by kind, and by how much the
+#: step has changed the number of pending requests and the state's bytes.
+COUNTS = ("rows", "completed", "expired", "late", "pending_change", "state_change")
 _RESULT_NAMES = (*IDENTITY, "arrived_at", "ended_at", "outcome", "reason", "row")
 #: What a step returns: results, and one row of which only `counts` is not null: the values of
 #: `COUNTS`, with commas. Spark copies each value of each row several times, so what follows from
@@ -126,7 +126,8 @@ class ShardProcessor(StatefulProcessor):
         self._set_timer(store, result, watermark_ms, expired_ms)
         tables = [RESULT_SCHEMA.empty_table(), *result.tables]
         results = pa.concat_tables(tables)
-        counts = _count_results(results) | self._changes(store, result)
+        rows = sum(table.num_rows for tables in inputs.values() for table in tables)
+        counts = {"rows": rows} | _count_results(results) | self._changes(store, result)
         store.save()
         yield from _frames(results, counts)
 

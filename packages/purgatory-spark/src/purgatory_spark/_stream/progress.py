@@ -60,7 +60,8 @@ class BatchProgress:
         counts = observed.asDict() if observed is not None else {}
         return cls(
             batch=progress.batchId,
-            rows=progress.numInputRows,
+            # Spark counts those that it reads: files, where Python workers read the rows.
+            rows=counts.get("rows") or 0,
             seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
             watermark=progress.eventTime.get("watermark", ""),
             completed=counts.get("completed") or 0,

@@ -37,6 +37,7 @@ from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._spark.spark_tables import PARQUET_OPTIONS
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
+from purgatory_spark._stream.parquet_rows import stream_files
 
 OUTPUT_FORMATS = ("parquet", "json")
 #: Tables of the schema have arrays, which CSV has not: it needs a mapping.
@@ -82,6 +83,9 @@ class FolderSource:
             return read_json_rows(self._lines(reader), schema)
         if any(self.folder.rglob("*.parquet")):
             require(read_parquet(spark, self.folder), schema, str(self.folder))
+        # Only Spark's reader takes columns from the names of folders.
+        if not any(folder.is_dir() for folder in self.folder.rglob("*=*")):
+            return stream_files(reader, self.folder)
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
         return rows.select(*schema.names, _file_to_check(file_columns(schema)).alias(SOURCE))
 
