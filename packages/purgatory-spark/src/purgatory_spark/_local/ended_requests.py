@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Self
 
 import numpy as np
@@ -162,11 +162,11 @@ def end_requests(
     """
     sharding = Sharding(min(LEAST_SHARDS, 1 + num_requests // _PART_ROWS))
     blobs: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-    for kind, batches in (("requests", requests), ("events", events)):
-        for packed in pack_batches(batches, kind, sharding):
+    with ThreadPoolExecutor() as threads:
+        pack = partial(_packed, sharding=sharding)
+        for packed in chain(*threads.map(pack, ("requests", "events"), (requests, events))):
             for row, shard in enumerate(packed.column("shard").to_pylist()):
                 blobs[shard].append(packed.slice(row, 1))
-    with ThreadPoolExecutor() as threads:
         shards = [pa.Table.from_batches(blobs[shard]) for shard in sorted(blobs)]
         blobs.clear()
         satisfied = list(threads.map(satisfy_shard, shards))
@@ -179,6 +179,12 @@ def end_requests(
             "with `purgatory import`, which keeps such rows apart"
         )
     return [_ended(table) for table in satisfied if table.num_rows]
+
+
+def _packed(
+    kind: str, batches: Iterable[pa.RecordBatch], sharding: Sharding
+) -> list[pa.RecordBatch]:
+    return list(pack_batches(batches, kind, sharding))
 
 
 def _ended(satisfied: pa.Table) -> EndedRequests:
