@@ -158,12 +158,12 @@ class TableFiles:
         self.malformed += lines.malformed
 
     def _csv_parts(self, file: Path, *, is_whole: bool) -> Iterator[Part]:
-        names = None
+        names, header = None, self._names(file)
         with damage_named(file), OPENERS.get(file.suffix, open)(file, "rb") as content:
             while block := content.read(-1 if is_whole else _BLOCK_BYTES):
                 block += content.readline()
                 yield partial(self._csv_batches, file, block, names, is_whole=is_whole)
-                names = self._names(file)
+                names = header
 
     def _csv_batches(
         self, file: Path, block: bytes, names: list[str] | None, *, is_whole: bool
