@@ -294,17 +294,17 @@ def test_stream_is_drawn_over_time(open_page: OpenPage) -> None:
         panel.add(BatchProgress(number, 10, 2.0, "", 5, 5, 0, number, 0, started_at))
     with serve_dashboard(panels=[panel.panel()], interval=NEVER) as dashboard:
         page = open_page(dashboard.url, timezone_id="UTC")
-        expect(page, "#stream-tiles").to_contain_text("number 2 at 12:01:40")
+        expect(page, "#stream-tiles").to_contain_text("number 2 at 1 Jan 12:01:40")
         line = page.locator("#batch-pending path").last.get_attribute("d")
         assert line is not None
         first, second, third = (float(x) for x in re.findall(r"[ML]([\d.]+),", line))
         assert (second - first) / (third - first) == pytest.approx(0.1, abs=0.01)
         labels = page.locator("#batch-pending svg text").all_text_contents()
         assert [label for label in labels if ":" in label] == [
-            "12:00:00",
-            "12:00:30",
-            "12:01:00",
-            "12:01:30",
+            "1 Jan 12:00:00",
+            "1 Jan 12:00:30",
+            "1 Jan 12:01:00",
+            "1 Jan 12:01:30",
         ]
 
 
