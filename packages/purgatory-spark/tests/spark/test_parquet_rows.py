@@ -11,6 +11,7 @@ import pytest
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
+from purgatory_spark._stream.endpoints.folders import FolderSource
 from purgatory_spark._stream.parquet_rows import rows_of_files
 
 AT_US = 1_700_000_000_123_000
@@ -72,6 +73,18 @@ def test_other_types_are_refused(
     file = tmp_path / "0.parquet"
     pq.write_table(EVENTS.set_column(EVENTS.schema.get_field_index(column), column, values), file)
     with pytest.raises(TraceFormatError, match=f"0.parquet: column {column} is {message}"):
+        read(file)
+
+
+@pytest.mark.parametrize("name", ["a?", "[a]", "a*", "{a}", "a\\\\b"])
+def test_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
+    """Spark's streaming readers would read other files of the batch twice."""
+    (tmp_path / name).mkdir()
+    with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
+        FolderSource(tmp_path / name).require_folder()
+    file = tmp_path / f"{name}.parquet"
+    pq.write_table(EVENTS, file)
+    with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
         read(file)
 
 

@@ -31,6 +31,8 @@ JSON_ZONE = {"timeZone": "UTC"}
 JSON_OPTIONS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", **JSON_ZONE}
 #: What a URI begins with; in one that became a path, two slashes are one.
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+#: Characters of Spark's patterns of paths.
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
 CSV_SUFFIXES = (".csv", ".csv.gz", ".csv.bz2")
 PARQUET_SUFFIX = ".parquet"
 _JSON_SUFFIXES = tuple(
@@ -109,7 +111,19 @@ def spark_read_path(path: Path) -> str:
 
     The URL is absolute: in a relative path, Spark takes the text before a colon for a protocol.
     """
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", spark_write_path(path))
+    return _PATTERN.sub(r"\\\g<0>", spark_write_path(path))
+
+
+def require_no_pattern(path: Path) -> None:
+    """Refuse a path of a stream's input that has a pattern's characters.
+
+    Spark's streaming readers would read other files of the batch twice (seen in Spark 4.3).
+    """
+    if found := _PATTERN.search(os.path.abspath(path)):
+        raise TraceFormatError(
+            f"{path}: in a stream, Spark reads files twice if a path has {found[0]!r}; rename it, "
+            "and begin with a new checkpoint"
+        )
 
 
 def spark_write_path(path: Path) -> str:

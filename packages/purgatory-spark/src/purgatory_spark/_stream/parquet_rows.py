@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.packing import ENCODED
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
-from purgatory_spark._spark.files import require_columns, spark_read_path
+from purgatory_spark._spark.files import require_columns, require_no_pattern, spark_read_path
 from purgatory_spark._spark.parquet_batches import parquet_batches
 from purgatory_spark._spark.parquet_files import parquet_schema
 
@@ -45,6 +45,7 @@ def rows_of_files(paths: Iterable[str], kind: str) -> Iterator[pa.RecordBatch]:
     schema = ARROW_SCHEMAS[kind]
     for path in paths:
         file = path.removeprefix("file:")
+        require_no_pattern(Path(file))
         given = parquet_schema(Path(file))
         require_columns(file, given.names, schema.names)
         for field in schema:

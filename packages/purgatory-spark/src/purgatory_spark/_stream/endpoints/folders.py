@@ -29,6 +29,7 @@ from purgatory_spark._spark.files import (
     SOURCE,
     quote_column,
     require_columns,
+    require_no_pattern,
     spark_read_path,
     spark_write_path,
 )
@@ -69,6 +70,7 @@ class FolderSource:
             require_at_least(1, files_per_batch=self.files_per_batch)
 
     def require_folder(self) -> None:
+        require_no_pattern(self.folder)
         if not self.folder.is_dir():
             raise TraceFormatError(
                 f"{self.folder}: no such folder; create it before the stream starts"
