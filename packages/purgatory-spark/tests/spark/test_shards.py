@@ -217,7 +217,7 @@ def test_repeated_requests_are_found_among_many_hosts() -> None:
 
 
 def test_large_host_has_several_blobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("purgatory_spark._outcomes.shards._BLOB_ROWS", 10)
+    monkeypatch.setattr("purgatory_spark._outcomes.shards.MOST_BLOB_ROWS", 10)
     made = [TraceEvent("k", number, 1.0) for number in range(25)]
     (batch,) = pack_batches(
         input_table([events_table(made)], "events").to_batches(), "events", Sharding(1)

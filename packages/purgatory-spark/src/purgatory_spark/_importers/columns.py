@@ -12,12 +12,13 @@ from purgatory_spark._rows.chains import IS_FIRST, flag_repeated, mark_chains
 from purgatory_spark._rows.checks import REASON, accepted_rows, rejected_rows
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_rows import (
+    MappedTables,
     event_columns,
     request_columns,
     with_row_columns,
 )
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.request_numbers import NUMBERED_BY
+from purgatory_spark._rows.request_numbers import ID_DIGITS, NUMBERED_BY
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_nested, with_row_text
 from purgatory_spark._spark.files import require_columns
@@ -64,11 +65,13 @@ def map_tables(
         )
     rows = with_nested(with_row_columns(requests, "requests"), mapping.input_columns)
     require_columns("requests", rows.columns, mapping.input_columns, "table")
-    if events is None:
-        return map_rows(rows, mapping, cache=cache)
-    event_rows = with_nested(with_row_columns(events, "events"), mapping.event_columns.values())
-    require_columns("events", event_rows.columns, mapping.event_columns.values(), "table")
-    return map_rows(rows, mapping, event_rows, cache=cache)
+    event_rows = None
+    if events is not None:
+        event_rows = with_nested(with_row_columns(events, "events"), mapping.event_columns.values())
+        require_columns("events", event_rows.columns, mapping.event_columns.values(), "table")
+    trace = map_rows(rows, mapping, event_rows, cache=cache)
+    trace.mapped = MappedTables(rows, mapping, event_rows)
+    return trace
 
 
 def map_rows(
@@ -176,4 +179,4 @@ def _with_request_ids(rows: DataFrame) -> DataFrame:
     order = [mapped_rows.MICROS.get(name, name) for name in NUMBERED_BY]
     order = [name for name in order if name in rows.columns]
     number = F.row_number().over(Window.partitionBy("host").orderBy(*order))
-    return rows.withColumn("request_id", F.lpad(number.cast("string"), 12, "0"))
+    return rows.withColumn("request_id", F.lpad(number.cast("string"), ID_DIGITS, "0"))

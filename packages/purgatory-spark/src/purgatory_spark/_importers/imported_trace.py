@@ -7,6 +7,7 @@ from typing import Self
 
 from pyspark.sql import DataFrame
 
+from purgatory_spark._rows.mapped_rows import MappedTables
 from purgatory_spark._rows.schema import REQUESTS, with_passed
 
 
@@ -25,6 +26,7 @@ class ImportedTrace:
         rows: The data frames that were read, by name, for the row counts.
         notes: Remarks that readers of a report need to know.
         cached: The data frames that `unpersist` removes from Spark's cache.
+        mapped: The tables before they were mapped, if that is all that was done to them.
     """
 
     format: str
@@ -34,6 +36,7 @@ class ImportedTrace:
     rows: dict[str, DataFrame]
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
+    mapped: MappedTables | None = None
 
     def __post_init__(self) -> None:
         if self.requests.columns != REQUESTS.names:

@@ -21,7 +21,8 @@ from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.satisfied import LEAST_SHARDS, satisfy_shard
 from purgatory_spark._outcomes.shards import Sharding, pack_batches
-from purgatory_spark._spark.arrays import Floats, Ints, one_chunk
+from purgatory_spark._rows.mapped_requests import own_answers_us
+from purgatory_spark._spark.arrays import Ints, one_chunk
 
 #: What a thread computes at a time. More requests are larger than a core's cache.
 _PART_ROWS = 40_000
@@ -135,18 +136,10 @@ class EndCounts:
 
 
 def end_own_requests(requests: pa.Table) -> list[EndedRequests]:
-    """Compute when requests are satisfied of which each waits for its own answer, `ended_at`.
-
-    That is one event of amount 1 on a key of no other request.
-    """
+    """Compute when requests are satisfied of which each waits for its own answer, `ended_at`."""
     arrived: Ints = requests.column("arrived_at").to_numpy()
     deadline = arrived + requests.column("timeout_ms").to_numpy().astype(np.int64) * 1000
-    satisfied: Ints = pc.fill_null(requests.column("ended_at"), int(NEVER)).to_numpy()
-    threshold: Floats = requests.column("threshold").to_numpy()
-    if (threshold > 1).any():
-        satisfied = np.where(threshold > 1, NEVER, satisfied)
-    if (threshold <= 0).any():
-        satisfied = np.where(threshold <= 0, arrived, satisfied)
+    satisfied = own_answers_us(requests, int(NEVER))
     if not requests.num_rows:
         return []
     return [EndedRequests.of(requests.column("host"), arrived, deadline, satisfied)]

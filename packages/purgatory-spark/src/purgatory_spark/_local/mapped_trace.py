@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from purgatory_spark._local.table_files import NewlineInFieldError, Part, TableFiles
 from purgatory_spark._rows.mapped_columns import (
@@ -21,11 +20,16 @@ from purgatory_spark._rows.mapped_columns import (
     map_request_columns,
     rejections,
 )
+from purgatory_spark._rows.mapped_requests import (
+    as_keys,
+    ends,
+    repeated_requests,
+)
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.repeats import REPEATED, repeated_in_table, tie_numbers
+from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.request_numbers import numbered_ids
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
-from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
+from purgatory_spark._spark.arrays import Bools, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
 
 _Result = TypeVar("_Result")
@@ -78,10 +82,10 @@ class MappedTrace:
         if not has_ids:
             rows = rows.append_column("request_id", numbered_ids(rows))
         if not mapping.key_columns:
-            rows = rows.append_column("watch_keys", _as_keys(rows.column("request_id")))
+            rows = rows.append_column("watch_keys", as_keys(rows.column("request_id")))
         self.requests = rows
         if events is None:
-            self.events = _ends(rows)
+            self.events = ends(rows)
         else:
             map_events = partial(map_event_columns, mapping=mapping)
             mapped = self._counted(events, _in_threads(map_events, events))
@@ -155,49 +159,8 @@ def _repeated(rows: pa.Table, hashes_of_ids: list[Words]) -> Bools:
     several = np.flatnonzero(np.isin(hashes, again))
     rows = rows.take(pa.array(several))
     rows = pa.table({name: _plain(one_chunk(rows.column(name))) for name in rows.schema.names})
-    if "watch_keys" not in rows.schema.names:
-        rows = rows.append_column("watch_keys", _as_keys(pa.nulls(len(several), pa.string())))
-    arrived_us: Ints = rows.column("arrived_at").to_numpy()
-    deadline_us = arrived_us + rows.column("timeout_ms").to_numpy().astype(np.int64) * 1000
-    ended: Ints = pc.fill_null(rows.column("ended_at"), -(2**62)).to_numpy()
-
-    def ties_of(at: Ints) -> Words:
-        # Those that are equal as requests are in order of their ends, and of their rows.
-        ranks = np.empty(len(at), dtype=np.uint64)
-        in_order = np.lexsort((at, ended[at], tie_numbers(rows.take(pa.array(at)))))
-        ranks[in_order] = np.arange(len(at), dtype=np.uint64)
-        return ranks
-
-    hosts, ids = rows.column("host"), rows.column("request_id")
-    repeated[several] = repeated_in_table(hosts, ids, arrived_us, deadline_us, ties_of)
+    repeated[several] = repeated_requests(rows)
     return repeated
-
-
-def _as_keys(ids: pa.ChunkedArray | pa.Array) -> pa.ListArray:
-    """Return lists of one key each."""
-    keys = one_chunk(ids)
-    return pa.ListArray.from_arrays(pa.array(np.arange(len(keys) + 1), pa.int32()), keys)
-
-
-def _ends(rows: pa.Table) -> pa.Table:
-    """Return the ends of requests as events on each of their keys, once for a key."""
-    ended = rows.filter(rows.column("ended_at").is_valid())
-    keys = one_chunk(ended.column("watch_keys"))
-    of_row: Ints = pc.list_parent_indices(keys).to_numpy()
-    flat = keys.flatten()
-    if len(flat) > ended.num_rows:
-        encoded = flat.dictionary_encode()
-        pairs = of_row * len(encoded.dictionary) + encoded.indices.to_numpy()
-        _, first = np.unique(pairs, return_index=True)
-        flat, of_row = flat.take(pa.array(first)), of_row[first]
-    at = pa.array(of_row)
-    columns = {
-        "host": one_chunk(ended.column("host")).take(at),
-        "key": flat,
-        "occurred_at": one_chunk(ended.column("ended_at")).take(at),
-        "amount": pa.repeat(1.0, len(flat)),
-    }
-    return pa.table(columns)
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._outcomes.batch import satisfactions, trace_satisfactions
+from purgatory_spark._outcomes.mapped_outcomes import mapped_satisfactions
+from purgatory_spark._rows.mapped_rows import MappedTables
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, write_trace
 
@@ -19,8 +21,9 @@ from purgatory_spark._traces.trace_folder import TraceFolder, write_trace
 class Tables:
     """DataFrames in the schema.
 
-    `rejects` is None if the rows are still to be checked: `checked` returns checked ones, which
-    Spark caches. `manifest` is None until there was a trace folder. `unpersist` drops cached rows.
+    `mapped` are the tables that they were mapped from, if they are a user's own. `rejects` is None
+    if the rows are still to be checked: `checked` returns checked ones, which Spark caches.
+    `manifest` is None until there was a trace folder. `unpersist` drops cached rows.
     """
 
     requests: DataFrame
@@ -31,11 +34,19 @@ class Tables:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     marks: Callable[[], Iterable[Mark]] = tuple
     unpersist: Callable[[], None] = lambda: None
+    mapped: MappedTables | None = None
 
     path = None
     manifest: Mapping[str, Any] | None = field(default=None, init=False)
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether requests end by themselves, so that hosts may have any size."""
+        return self.mapped is not None and self.mapped.is_divisible
+
     def satisfactions(self, parts: Mapping[str, int]) -> DataFrame:
+        if self.mapped is not None and max(parts.values(), default=1) == 1:
+            return mapped_satisfactions(self.mapped, parts=parts)
         return satisfactions(self.requests, self.events, parts=parts)
 
     def to_folder(self, target: Path, name: str) -> TraceFolder:
@@ -60,6 +71,9 @@ class Files:
 
     spark: SparkSession
     folder: TraceFolder
+
+    mapped = None
+    is_divisible = False
 
     @property
     def path(self) -> Path:

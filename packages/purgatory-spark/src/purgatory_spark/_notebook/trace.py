@@ -70,7 +70,8 @@ class Trace:
     Connect, and changes none of its settings.
 
     Before its first result, a trace measures the memory of its hosts in one pass, which is the only
-    Spark job that `outcomes` starts. The batch then cuts hosts that do not fit into a worker. On a
+    Spark job that `outcomes` starts. The batch then cuts hosts that do not fit into a worker. An
+    own table of requests with ids that wait for their own answers needs no measuring there. On a
     cluster, the session's first trace also starts a short job, which checks that the workers have
     this package.
 
@@ -155,6 +156,7 @@ class Trace:
             parameters=vars(mapping)
             | {"columns": dict(mapping.columns), "event_columns": dict(mapping.event_columns)},
             marks=lambda: given,
+            mapped=tables.mapped,
         )
         return trace
 
@@ -221,10 +223,23 @@ class Trace:
     @cached_property
     def _refusal_to_replay(self) -> str:
         """Which hosts are too large for a replay, as a message; empty if there are none."""
-        require_package(self.requests.sparkSession)
+        # An own table as it is has at least the rows of its requests, and is measured at once.
+        if self._refusal_unparsed == "":
+            return ""
+        return self._refusal_of(self.requests, self.events)
+
+    @cached_property
+    def _refusal_unparsed(self) -> str | None:
+        """The same, by the rows of an own table with all rejects; None for other traces."""
+        mapped = self._origin.mapped
+        return None if mapped is None else self._refusal_of(*mapped.unparsed())
+
+    def _refusal_of(self, requests: DataFrame, events: DataFrame | None) -> str:
+        spark = self.requests.sparkSession
+        require_package(spark)
         try:
-            with damage_described(), named_jobs(self.requests.sparkSession, f"measure {self.name}"):
-                require_hosts_fit(self.requests, self.events, REPLAY, self.max_worker_mb)
+            with damage_described(), named_jobs(spark, f"measure {self.name}"):
+                require_hosts_fit(requests, events, REPLAY, self.max_worker_mb)
         except HostTooLargeError as error:
             return str(error)
         return ""
@@ -233,13 +248,34 @@ class Trace:
     def _parts(self) -> Mapping[str, int]:
         """The parts that each host is cut into that is too large for the batch."""
         # A host that fits into a worker of a replay fits into one of the batch.
-        if not self._refusal_to_replay:
+        refusal = self._refusal_unparsed
+        if refusal is None:
+            refusal = self._refusal_to_replay
+        if not refusal:
             return {}
-        return measure_trace(self.requests, self.events, self.max_worker_mb).parts
+        parts = self._parts_unparsed
+        if parts is None:
+            parts = measure_trace(self.requests, self.events, self.max_worker_mb).parts
+        return parts
+
+    @property
+    def _parts_unparsed(self) -> Mapping[str, int] | None:
+        """The same, by the rows of an own table; None for others, or if it takes checked rows."""
+        mapped = self._origin.mapped
+        if mapped is None:
+            return None
+        try:
+            parts = measure_trace(*mapped.unparsed(), self.max_worker_mb).parts
+        except HostTooLargeError:
+            return None
+        return parts if mapped.is_divisible or max(parts.values(), default=1) == 1 else None
 
     @cached_property
     def _results(self) -> DataFrame:
         """How each request ends (`batch.satisfactions`): one plan, which `cache` keeps."""
+        if self._origin.is_divisible:
+            require_package(self.requests.sparkSession)
+            return self._origin.satisfactions({})
         return self._origin.satisfactions(self._parts)
 
     @cached_property

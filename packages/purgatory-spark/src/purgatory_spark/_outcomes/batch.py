@@ -44,7 +44,7 @@ from purgatory_spark._spark.workers import require_local_python
 _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
-_PACKED = from_arrow_schema(PACKED_SCHEMA)
+PACKED = from_arrow_schema(PACKED_SCHEMA)
 
 # In rejects all columns but `reason` and `row` are null.
 _SATISFIED = T.StructType(
@@ -71,10 +71,10 @@ def satisfactions(
         _REQUESTS: require(requests, REQUESTS, "requests"),
         _EVENTS: require(events, EVENTS, "events"),
     }
-    sharding = _sharding(requests.sparkSession, parts)
+    sharding = sharding_of(requests.sparkSession, parts)
     packed = [
         table.select(*to_micros(table.schema)).mapInArrow(
-            partial(pack_batches, kind=kind, sharding=sharding), _PACKED
+            partial(pack_batches, kind=kind, sharding=sharding), PACKED
         )
         for kind, table in tables.items()
     ]
@@ -102,7 +102,7 @@ def trace_satisfactions(
             for path in folders.values()
         )
         return satisfactions(requests, events, parts=parts)
-    sharding = _sharding(spark, parts)
+    sharding = sharding_of(spark, parts)
     tasks = plan_tasks(known, parallelism(spark))
 
     def read_and_pack(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -116,7 +116,7 @@ def trace_satisfactions(
                 yield from pack_batches(rows, kind, sharding)
 
     task_numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return _satisfactions(task_numbers.mapInArrow(read_and_pack, _PACKED), sharding)
+    return _satisfactions(task_numbers.mapInArrow(read_and_pack, PACKED), sharding)
 
 
 def batch_outcomes(
@@ -164,7 +164,7 @@ def trace_outcomes(
     return trace_satisfactions(spark, folder, parts=parts).select(*RESULTS.names)
 
 
-def _sharding(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
+def sharding_of(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
     require_local_python(spark)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return Sharding(max(LEAST_SHARDS, partitions), parts or {})
@@ -182,6 +182,11 @@ def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
             .groupBy(groups.alias("group"))
             .applyInArrow(reject_repeated_parts, _SATISFIED)
         )
+    return results_of(satisfied)
+
+
+def results_of(satisfied: DataFrame) -> DataFrame:
+    """Return the columns of `satisfactions`, of rows of `SATISFIED_NAMES` and rejects."""
     is_reject = F.col("reason").isNotNull()
     completed = F.coalesce(F.col("satisfied_us") <= F.col("deadline_us"), F.lit(False))
     ended_us = F.when(completed, F.col("satisfied_us")).otherwise(F.col("deadline_us"))

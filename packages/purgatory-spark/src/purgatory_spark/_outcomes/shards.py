@@ -44,7 +44,7 @@ BLOB_SCHEMAS: Mapping[str, pa.Schema] = {
 #: for their columns is returned to the system each time, and page faults take most of the time.
 _BUFFER_BYTES = 16 * 2**20
 #: The most rows in a blob, so that a blob of a host with many rows is not large.
-_BLOB_ROWS = 65_536
+MOST_BLOB_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def pack_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Check many rows of `ARROW_SCHEMAS[kind]`, and yield them and the rejects, packed."""
     freeze_imported_objects()
-    for table in _buffered(batches):
+    for table in buffered(batches):
         rows = packing.encoded_rows(table, kind)
         reasons = reject_reasons(rows, kind)
         if reasons is not None:
@@ -98,10 +98,10 @@ def pack_batches(
             yield _pack_rejects(rows.filter(is_bad), reasons.filter(is_bad), sharding)
             rows = rows.filter(pc.invert(is_bad))
         if rows.num_rows:
-            yield _pack_rows(rows, kind, sharding)
+            yield pack_rows(rows, kind, sharding)
 
 
-def _buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield the rows of many batches as tables of about `_BUFFER_BYTES`."""
     waiting: list[pa.RecordBatch] = []
     size = 0
@@ -126,7 +126,7 @@ def _pack_rejects(rows: pa.RecordBatch, reasons: pa.Array, sharding: Sharding) -
     return packing.packed_batch("rejects", [(shard, packing.to_blob(rejects))])
 
 
-def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordBatch:
+def pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordBatch:
     columns = {name: rows.column(name) for name in rows.schema.names}
     hosts = columns["host"]
     host_hashes = hash_strings(hosts.dictionary, np.zeros(len(hosts.dictionary), dtype=np.uint64))
@@ -146,12 +146,14 @@ def _pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.Record
         shards += (first_keys % parts[number].astype(np.uint64)).astype(np.int64)
     names = BLOB_SCHEMAS[kind].names
     rows = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
-    return packing.packed_batch(kind, packing.blobs_by_shard(rows, shards, most_rows=_BLOB_ROWS))
+    return packing.packed_batch(
+        kind, packing.blobs_by_shard(rows, shards, most_rows=MOST_BLOB_ROWS)
+    )
 
 
-def unpack(packed: pa.Table, kind: str) -> pa.Table:
-    """Return the rows of one kind, of the schema `BLOB_SCHEMAS[kind]`."""
-    schema = BLOB_SCHEMAS[kind]
+def unpack(packed: pa.Table, kind: str, schema: pa.Schema | None = None) -> pa.Table:
+    """Return the rows of one kind, of the schema `BLOB_SCHEMAS[kind]` unless another is given."""
+    schema = schema or BLOB_SCHEMAS[kind]
     blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
     tables = [packing.from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
     return pa.concat_tables([*tables, schema.empty_table()])

@@ -7,6 +7,7 @@ job handles the hosts of a shard together (`outcomes.shards`), of which there ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
@@ -60,9 +61,12 @@ REPLAY = MemoryModel(
 
 
 def require_hosts_fit(
-    requests: DataFrame, events: DataFrame, model: MemoryModel, max_worker_mb: int
+    requests: DataFrame, events: DataFrame | None, model: MemoryModel, max_worker_mb: int
 ) -> None:
-    """Check that every host fits into a Python worker, in one pass over both tables."""
+    """Check that every host fits into a Python worker, in one pass over both tables.
+
+    Without events, the end of a request is an event on each of its keys.
+    """
     is_large = F.col("bytes") > _available_bytes(model, max_worker_mb)
     hosts = _totals(requests, events, model).where(is_large).orderBy(F.desc("bytes"))
     large = hosts.limit(_MAX_NAMED).collect()
@@ -82,12 +86,12 @@ class TraceSizes:
     timeouts_ms: tuple[int, int]
 
 
-def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) -> TraceSizes:
+def measure_trace(requests: DataFrame, events: DataFrame | None, max_worker_mb: int) -> TraceSizes:
     """Measure a trace, and the parts by watch key that the batch must split large hosts into.
 
     If all hosts together don't fit into a worker, the larger ones that fit are one part each, since
     several of them could be in the same shard. Other hosts have no parts. A host that is too large
-    takes a second pass over both tables.
+    takes a second pass over both tables. Without events, those are the ends of requests.
     """
     available = _available_bytes(BATCH, max_worker_mb)
     own_shard = available // _HOSTS_IN_SHARD
@@ -120,7 +124,7 @@ def measure_trace(requests: DataFrame, events: DataFrame, max_worker_mb: int) ->
 
 
 def _require_divisible(
-    requests: DataFrame, events: DataFrame, large: list[Row], max_worker_mb: int
+    requests: DataFrame, events: DataFrame | None, large: list[Row], max_worker_mb: int
 ) -> None:
     with_several_keys = [row for row in large if row["most_keys"] > 1]
     if with_several_keys:
@@ -131,7 +135,8 @@ def _require_divisible(
         )
     available = _available_bytes(BATCH, max_worker_mb)
     is_large = F.col("host").isin([row["host"] for row in large])
-    by_key = _totals(requests.where(is_large), events.where(is_large), BATCH, by_key=True)
+    of_large = None if events is None else events.where(is_large)
+    by_key = _totals(requests.where(is_large), of_large, BATCH, by_key=True)
     too_large = by_key.where(F.col("bytes") > available).orderBy(F.desc("bytes"))
     hot = too_large.limit(_MAX_NAMED).collect()
     if hot:
@@ -155,7 +160,7 @@ def _available_bytes(model: MemoryModel, max_worker_mb: int) -> int:
 
 
 def _totals(
-    requests: DataFrame, events: DataFrame, model: MemoryModel, *, by_key: bool = False
+    requests: DataFrame, events: DataFrame | None, model: MemoryModel, *, by_key: bool = False
 ) -> DataFrame:
     """Sum up rows and bytes by host, or by host and key, where a request counts for its first key.
 
@@ -163,21 +168,28 @@ def _totals(
     """
     keys = F.greatest(F.coalesce(F.size("watch_keys"), F.lit(0)), F.lit(0))
     first_key = [F.get("watch_keys", F.lit(0)).alias("key")] if by_key else []
-    names = _octets(F.concat_ws("", *IDENTITY, "watch_keys"))
-    size = model.request + keys * model.watch_key + names * model.character
-    of_requests = requests.select(
+    key_octets = _octets(F.concat_ws("", "watch_keys"))
+    octets = reduce(Column.__add__, [_octets(F.col(name)) for name in IDENTITY], key_octets)
+    size = model.request + keys * model.watch_key + octets * model.character
+    ended = F.lit(0)
+    if events is None:
+        ended = keys
+        size += keys * model.event + key_octets * model.character
+    key = ["key"] if by_key else []
+    counts = ["requests", "events", "keys"]
+    rows = requests.select(
         "host",
         *first_key,
         F.lit(1).alias("requests"),
+        ended.alias("events"),
         keys.alias("keys"),
         "timeout_ms",
         size.alias("bytes"),
     )
-    key = ["key"] if by_key else []
-    event_size = model.event + _octets(F.col("key")) * model.character
-    of_events = events.select("host", *key, F.lit(1).alias("events"), event_size.alias("bytes"))
-    counts = ["requests", "events", "keys"]
-    rows = of_requests.unionByName(of_events, allowMissingColumns=True).fillna(0, counts)
+    if events is not None:
+        event_size = model.event + _octets(F.col("key")) * model.character
+        of_events = events.select("host", *key, F.lit(1).alias("events"), event_size.alias("bytes"))
+        rows = rows.unionByName(of_events, allowMissingColumns=True).fillna(0, counts)
     return rows.groupBy("host", *key).agg(
         *[F.sum(name).alias(name) for name in counts],
         F.max("keys").alias("most_keys"),

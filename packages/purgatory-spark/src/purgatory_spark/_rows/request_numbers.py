@@ -22,7 +22,7 @@ NUMBERED_BY = (
     "threshold",
     "quantifier",
 )
-_ID_DIGITS = 12
+ID_DIGITS = 12
 #: Before every time.
 _NULL = -(2**63)
 #: What stands for a zero byte in a key, and what is between keys. Joined keys have the order of
@@ -32,7 +32,7 @@ _ZERO, _NEXT_KEY = "\0\1", "\0\0"
 
 def numbered_ids(requests: pa.Table) -> pa.StringArray:
     """Return the numbers of requests as ids."""
-    return pc.utf8_lpad(pa.array(numbers_in_order(requests)).cast(pa.string()), _ID_DIGITS, "0")
+    return pc.utf8_lpad(pa.array(numbers_in_order(requests)).cast(pa.string()), ID_DIGITS, "0")
 
 
 def numbers_in_order(requests: pa.Table) -> Ints:
