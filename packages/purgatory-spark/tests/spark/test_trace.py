@@ -69,7 +69,8 @@ def jobs(spark: SparkSession) -> Iterator[list[int]]:
     finally:
         after = spark.sparkContext.statusTracker().getJobIdsForGroup(group)
         started += sorted(set(after) - before)
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        for key in ("spark.job.description", "spark.jobGroup.id"):
+            spark.sparkContext.setLocalProperty(key, None)  # type: ignore[arg-type]
 
 
 def test_nothing_runs_before_a_result_is_asked_for(spark: SparkSession, calls: DataFrame) -> None:

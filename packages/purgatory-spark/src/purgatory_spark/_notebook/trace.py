@@ -281,6 +281,10 @@ class Trace:
     @cached_property
     def _usage(self) -> tuple[float, list[int]]:
         """The bytes of a pending request, and the shortest and longest timeout in ms."""
+        mapped = self._origin.mapped
+        if mapped is not None and mapped.has_known_usage:
+            timeout_ms = mapped.mapping.timeout_ms
+            return bytes_per_pending_operation(), [timeout_ms]
         usable = self.requests.where("timeout_ms >= 0 and watch_keys is not null")
         mean_keys = F.avg(F.size("watch_keys"))
         row = usable.agg(mean_keys, F.min("timeout_ms"), F.max("timeout_ms")).first()

@@ -105,6 +105,11 @@ class MappedTables:
         has_ids = "request_id" in self.mapping.columns
         return has_ids and self.events is None and not self.mapping.key_columns
 
+    @property
+    def has_known_usage(self) -> bool:
+        """Whether each request has one key, and the mapping has the timeouts in use."""
+        return "timeout_ms" not in self.mapping.columns and not self.mapping.key_columns
+
     def unparsed(self) -> tuple[DataFrame, DataFrame | None]:
         """Return both tables in the schema as far as their sizes need it, with all rejects.
 
