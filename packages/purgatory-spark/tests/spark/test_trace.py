@@ -133,7 +133,7 @@ def test_replay_agrees_and_what_if_is_shown(spark: SparkSession, calls: DataFram
     assert what_if.recommendation.timeout_ms is None
     with jobs(spark) as made:
         page = what_if._repr_html_()
-        assert trace.what_if().timeouts[-1] == 500  # of the answers, which are counted once
+        assert trace.what_if().timeouts[-1] == 1000  # from answers that are counted already
     assert made == []
     assert "<iframe srcdoc=" in page
     assert what_if.recommendation.timeout_ms is None
