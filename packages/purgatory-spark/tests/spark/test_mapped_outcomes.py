@@ -102,7 +102,7 @@ def test_large_hosts_of_an_own_table(few_partitions: SparkSession) -> None:
             for limit in ({"max_worker_mb": small}, {})
         )
         assert sorted_rows(cut.outcomes()) == sorted_rows(whole.outcomes())
-        assert set(cut._parts) == {"host-0"}
+        assert set(cut._memory.parts) == {"host-0"}
 
 
 def test_requests_with_an_id_meet_in_one_shard() -> None:

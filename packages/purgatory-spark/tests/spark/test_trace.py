@@ -219,7 +219,7 @@ def test_files_of_a_known_format_are_read(spark: SparkSession, tmp_path: Path) -
 def test_large_hosts_are_cut_by_themselves(spark: SparkSession) -> None:
     requests, events = workload_trace(spark, Workload(requests=3_000, hosts=1, shared_keys=0))
     small = Trace(requests, events, max_worker_mb=BATCH.worker // 2**20 + 1)
-    assert set(small._parts) == {"host-0"}
+    assert set(small._memory.parts) == {"host-0"}
     expired = F.count_if(F.col("outcome") == "expired")
     counted, whole = (
         trace.outcomes().agg(F.count("*"), expired).collect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from purgatory_spark._analysis.aggregates import answers_of
 from purgatory_spark._analysis.analysis import analyze
 from purgatory_spark._analysis.analysis_folder import Analysis
 from purgatory_spark._analysis.answer_times import AnswerTimes
-from purgatory_spark._analysis.cut_off import timeouts_in_use
 from purgatory_spark._analysis.replay_folder import replay_trace_in_designs
 from purgatory_spark._analysis.report import write_report
 from purgatory_spark._analysis.timeout_trials import SUGGESTED_QUANTILES, timeouts_for
@@ -28,22 +27,18 @@ from purgatory_spark._notebook.origin import Files, Origin, Tables
 from purgatory_spark._notebook.replay_result import Replay
 from purgatory_spark._notebook.report_result import ANALYSIS, PAGE, Report, require_replaceable
 from purgatory_spark._notebook.table_fields import TableFields, require_time_unit, table_mapping
+from purgatory_spark._notebook.trace_memory import TraceMemory
 from purgatory_spark._notebook.what_if_result import WhatIf
 from purgatory_spark._outcomes.replay import WHEEL, ReplaySettings, replay
 from purgatory_spark._outcomes.results import outcomes_of, rejects_of
 from purgatory_spark._output_folder import new_folder, output_folder
 from purgatory_spark._rows.host_sizes import (
     MAX_WORKER_MB,
-    REPLAY,
     HostTooLargeError,
-    measure_trace,
-    require_hosts_fit,
 )
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
-from purgatory_spark._spark.job_names import named_jobs
-from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._spark.workers import require_package
 from purgatory_spark._traces.manifest import is_trace_folder
 from purgatory_spark._traces.marks import Mark, known_incidents
@@ -221,54 +216,16 @@ class Trace:
         return trace
 
     @cached_property
-    def _refusal_to_replay(self) -> str:
-        """Which hosts are too large for a replay, as a message; empty if there are none."""
-        # An own table as it is has at least the rows of its requests, and is measured at once.
-        if self._refusal_unparsed == "":
-            return ""
-        return self._refusal_of(self.requests, self.events)
-
-    @cached_property
-    def _refusal_unparsed(self) -> str | None:
-        """The same, by the rows of an own table with all rejects; None for other traces."""
-        mapped = self._origin.mapped
-        return None if mapped is None else self._refusal_of(*mapped.unparsed())
-
-    def _refusal_of(self, requests: DataFrame, events: DataFrame | None) -> str:
-        spark = self.requests.sparkSession
-        require_package(spark)
-        try:
-            with damage_described(), named_jobs(spark, f"measure {self.name}"):
-                require_hosts_fit(requests, events, REPLAY, self.max_worker_mb)
-        except HostTooLargeError as error:
-            return str(error)
-        return ""
-
-    @cached_property
-    def _parts(self) -> Mapping[str, int]:
-        """The parts that each host is cut into that is too large for the batch."""
-        # A host that fits into a worker of a replay fits into one of the batch.
-        refusal = self._refusal_unparsed
-        if refusal is None:
-            refusal = self._refusal_to_replay
-        if not refusal:
-            return {}
-        parts = self._parts_unparsed
-        if parts is None:
-            parts = measure_trace(self.requests, self.events, self.max_worker_mb).parts
-        return parts
-
-    @property
-    def _parts_unparsed(self) -> Mapping[str, int] | None:
-        """The same, by the rows of an own table; None for others, or if it takes checked rows."""
-        mapped = self._origin.mapped
-        if mapped is None:
-            return None
-        try:
-            parts = measure_trace(*mapped.unparsed(), self.max_worker_mb).parts
-        except HostTooLargeError:
-            return None
-        return parts if mapped.is_divisible or max(parts.values(), default=1) == 1 else None
+    def _memory(self) -> TraceMemory:
+        origin = self._origin
+        return TraceMemory(
+            self.requests,
+            self.events,
+            origin.mapped,
+            origin.parameters,
+            self.name,
+            self.max_worker_mb,
+        )
 
     @cached_property
     def _results(self) -> DataFrame:
@@ -276,22 +233,7 @@ class Trace:
         if self._origin.is_divisible:
             require_package(self.requests.sparkSession)
             return self._origin.satisfactions({})
-        return self._origin.satisfactions(self._parts)
-
-    @cached_property
-    def _usage(self) -> tuple[float, list[int]]:
-        """The bytes of a pending request, and the shortest and longest timeout in ms."""
-        mapped = self._origin.mapped
-        if mapped is not None and mapped.has_known_usage:
-            timeout_ms = mapped.mapping.timeout_ms
-            return bytes_per_pending_operation(), [timeout_ms]
-        usable = self.requests.where("timeout_ms >= 0 and watch_keys is not null")
-        mean_keys = F.avg(F.size("watch_keys"))
-        row = usable.agg(mean_keys, F.min("timeout_ms"), F.max("timeout_ms")).first()
-        if row is None or row[0] is None:
-            return bytes_per_pending_operation(), []
-        in_use = timeouts_in_use(self._origin.parameters, row[1:])
-        return bytes_per_pending_operation(max(1, round(row[0]))), sorted(set(in_use))
+        return self._origin.satisfactions(self._memory.parts)
 
     @cached_property
     def _answers(self) -> AnswerTimes:
@@ -337,8 +279,8 @@ class Trace:
             HostTooLargeError: A host does not fit into a worker.
         """
         settings = ReplaySettings(design=design, **parameters)
-        if self._refusal_to_replay:
-            raise HostTooLargeError(self._refusal_to_replay)
+        if self._memory.refusal_to_replay:
+            raise HostTooLargeError(self._memory.refusal_to_replay)
         return Replay(replay(self.requests, self.events, settings), self.outcomes, settings)
 
     def what_if(self, timeouts: Sequence[int] | None = None) -> WhatIf:
@@ -357,10 +299,13 @@ class Trace:
             HostTooLargeError: A host does not fit into a worker, and can't be cut.
         """
         require_package(self.requests.sparkSession)
-        bytes_per_operation, in_use = self._usage
+        memory = self._memory
+        bytes_per_operation, in_use = memory.usage
         if timeouts is None:
             timeouts = timeouts_for(self._answers.quantiles_ms(SUGGESTED_QUANTILES))
-        table = what_if(self._results, list(timeouts), bytes_per_operation, parts=self._parts)
+        table = what_if(
+            self._results, list(timeouts), bytes_per_operation, parts=self._memory.parts
+        )
         return WhatIf(timeouts, table, in_use, lambda: self._answers, self._origin.parameters)
 
     def report(
