@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from purgatory_spark._rows.mapped_columns import map_request_columns
 from purgatory_spark._rows.mapped_rows import BatchMapper
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.request_numbers import NUMBERED_BY, numbered_ids
+from purgatory_spark._traces.trace_reader import ImportSettings
 
 ROWS = 500
 #: Times that fall on the same millisecond, ids that are used again, and values that are refused.
@@ -89,6 +91,42 @@ def test_outcomes_are_those_of_the_rows(few_partitions: SparkSession, case: str)
     found = sorted_rows(trace.outcomes())
     assert len(found) > ROWS / 20
     assert found == sorted_rows(outcomes_of(satisfactions(trace.requests, trace.events)))
+
+
+@pytest.mark.slow
+def test_outcomes_of_a_file_are_those_of_its_rows(
+    few_partitions: SparkSession, tmp_path: Path
+) -> None:
+    # The zone's clock goes from 03:00 back to 02:00, and one row is malformed.
+    drawn = random.Random(7)
+    rows = [
+        f"2026-10-25 0{hour}:{minute:02}:00,i{drawn.randrange(300)},{drawn.randrange(3_000)}"
+        for hour in (1, 2, 2, 3)
+        for minute in range(60)
+    ]
+    file = tmp_path / "calls.csv"
+    file.write_text("\n".join(["at,id,took", *rows[:100], "a,b", *rows[100:]]))
+    columns = {"arrived_at": "at", "request_id": "id", "service_ms": "took"}
+    for mapped in (columns, {name: column for name, column in columns.items() if column != "id"}):
+        settings = ImportSettings(columns=mapped, time_zone="Europe/Berlin", timeout_ms=1_500)
+        trace = Trace.read(few_partitions, file, settings)
+        found = sorted_rows(trace.outcomes())
+        assert len(found) >= 235
+        assert found == sorted_rows(outcomes_of(satisfactions(trace.requests, trace.events)))
+        assert trace.rejects().where("reason = 'malformed row'").count() == 1
+        trace.unpersist()
+
+
+@pytest.mark.slow
+def test_prompts_keep_the_type_that_the_import_gives_them(
+    few_partitions: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"timestamp": 1, "input_length": 5, "output_length": 5, "hash_ids": [1, 2]}')
+    trace = Trace.read(few_partitions, file)
+    (row,) = trace.outcomes().collect()
+    assert row["request_type"] == "prompt (derived service time)"
+    trace.unpersist()
 
 
 @pytest.mark.slow

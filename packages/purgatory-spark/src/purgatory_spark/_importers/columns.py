@@ -69,9 +69,7 @@ def map_tables(
     if events is not None:
         event_rows = with_nested(with_row_columns(events, "events"), mapping.event_columns.values())
         require_columns("events", event_rows.columns, mapping.event_columns.values(), "table")
-    trace = map_rows(rows, mapping, event_rows, cache=cache)
-    trace.mapped = MappedTables(rows, mapping, event_rows)
-    return trace
+    return map_rows(rows, mapping, event_rows, cache=cache)
 
 
 def map_rows(
@@ -124,6 +122,7 @@ def map_rows(
         rows={"rows": flagged},
         notes=[_note(mapping), *_zone_notes(mapping)],
         cached=[cached] if cache else [],
+        mapped=MappedTables(rows, mapping, event_rows),
     )
     if event_rows is not None:
         flagged = mapped_rows.event_rows(event_rows, mapping)

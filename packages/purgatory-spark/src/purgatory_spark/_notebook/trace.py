@@ -212,6 +212,7 @@ class Trace:
             parameters=settings.parameters(),
             marks=lambda: [*settings.marks, *known_incidents(source, tables)],
             unpersist=tables.unpersist,
+            mapped=tables.mapped,
         )
         return trace
 
