@@ -166,8 +166,8 @@ class Trace:
     ) -> Self:
         """Make a trace of a trace folder, or of files of any format that can be imported.
 
-        Spark caches the rows of files of other formats when they are first read; `unpersist` drops
-        them.
+        Spark caches the requests and events of files of other formats when they are first computed;
+        `unpersist` drops them. Outcomes of mapped tables do without them.
 
         Args:
             spark: The session to read with.
