@@ -82,10 +82,15 @@ def test_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: st
     (tmp_path / name).mkdir()
     with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
         FolderSource(tmp_path / name).require_folder()
-    file = tmp_path / f"{name}.parquet"
+    file = tmp_path / "files" / f"{name}.parquet"
+    file.parent.mkdir()
     pq.write_table(EVENTS, file)
     with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
         read(file)
+    with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
+        FolderSource(file.parent).require_folder()
+    file.rename(file.with_name(f".{file.name}"))  # Spark reads no hidden files.
+    FolderSource(file.parent).require_folder()
 
 
 def test_file_without_a_column_is_refused(tmp_path: Path) -> None:

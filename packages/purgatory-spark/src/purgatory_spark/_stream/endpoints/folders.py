@@ -75,6 +75,9 @@ class FolderSource:
             raise TraceFormatError(
                 f"{self.folder}: no such folder; create it before the stream starts"
             )
+        for path in self.folder.rglob("*"):
+            if not path.name.startswith((".", "_")):
+                require_no_pattern(path)
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
         return _identity(self.folder, self.format)
