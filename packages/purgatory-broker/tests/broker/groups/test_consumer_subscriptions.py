@@ -6,10 +6,7 @@ import asyncio
 
 from purgatory_broker._wire.error_code import ErrorCode
 from purgatory_broker.metadata.acls import (
-    Acl,
     AclOperation,
-    AclPattern,
-    AclPermission,
     AclResource,
     Acls,
 )
@@ -18,6 +15,7 @@ from tests.broker.groups.classic_requests import GROUP
 from tests.broker.groups.consumer_members import T1, all_of, consumer_group, join
 from tests.broker.groups.consumers import ModelClassic, Owned, beat, partitions_of
 from tests.broker.groups.harness import CoordinatorHarness, run_scenario
+from tests.broker.security.acls import allows_everyone
 
 
 def test_expression_is_looked_at_again_for_new_topics() -> None:
@@ -56,18 +54,8 @@ def test_long_work_with_expressions_gives_way_to_heartbeats() -> None:
 
 
 def test_expression_finds_no_topics_that_the_member_may_not_describe() -> None:
-    def allowed(resource: AclResource, name: str) -> Acl:
-        return Acl(
-            resource,
-            name,
-            AclPattern.LITERAL,
-            "User:*",
-            "*",
-            AclOperation.READ,
-            AclPermission.ALLOW,
-        )
-
-    acls = Acls([allowed(AclResource.GROUP, GROUP), allowed(AclResource.TOPIC, "t1")])
+    named = ((AclResource.GROUP, GROUP), (AclResource.TOPIC, "t1"))
+    acls = Acls([allows_everyone(*each, AclOperation.READ) for each in named])
 
     async def scenario(harness: CoordinatorHarness) -> None:
         harness.authorizer = Authorizer(lambda: acls, frozenset(), allows_without_acls=False)

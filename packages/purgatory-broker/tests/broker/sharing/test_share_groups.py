@@ -33,10 +33,7 @@ from purgatory_broker.groups.modern.partitions import TopicIdPartition
 from purgatory_broker.groups.modern.share_group import ShareGroup
 from purgatory_broker.groups.share.assignor import assign
 from purgatory_broker.metadata.acls import (
-    Acl,
     AclOperation,
-    AclPattern,
-    AclPermission,
     AclResource,
     Acls,
 )
@@ -50,6 +47,7 @@ from purgatory_broker.metadata.topics import (
 )
 from purgatory_broker.settings import ClusterSettings
 from tests.broker.replication.cluster_harness import KEY
+from tests.broker.security.acls import allows_everyone
 from tests.broker.sharing.share_harness import (
     ACCEPT,
     GROUP,
@@ -178,18 +176,6 @@ def test_state_is_initialized_once() -> None:
     run_groups(scenario, nodes=3)
 
 
-def may_describe(resource: AclResource, name: str) -> Acl:
-    return Acl(
-        resource,
-        name,
-        AclPattern.LITERAL,
-        "User:*",
-        "*",
-        AclOperation.DESCRIBE,
-        AclPermission.ALLOW,
-    )
-
-
 def test_group_with_a_topic_that_the_client_may_not_describe() -> None:
     """The whole group has an error; of all its offsets, those of the topic are left out."""
 
@@ -198,8 +184,8 @@ def test_group_with_a_topic_that_the_client_may_not_describe() -> None:
         await member.join()
         node = harness.node(member.coordinator)
         stored = [
-            may_describe(AclResource.GROUP, GROUP),
-            may_describe(AclResource.TOPIC, KEY.topic),
+            allows_everyone(AclResource.GROUP, GROUP, AclOperation.DESCRIBE),
+            allows_everyone(AclResource.TOPIC, KEY.topic, AclOperation.DESCRIBE),
         ]
         acls = Acls(stored)
         node.authorizer = Authorizer(lambda: acls, frozenset(), allows_without_acls=False)
