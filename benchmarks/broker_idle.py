@@ -37,10 +37,12 @@ QUESTION = "broker_idle"
 METRICS = {"idle_cpu": "%", "requests_per_second": "1/s"}
 SIDES = (peers.OURS, peers.KAFKA_BROKER)
 
+#: The defaults of Kafka's clients.
+MAX_WAIT_MS = 500
+HEARTBEAT_S = 3.0
+
 _TOPIC = "benchmark"
 _OBSERVED_MS = 6_000
-_MAX_WAIT_MS = 500
-_HEARTBEAT_S = 3.0
 _GROUP_VERSION = 2
 #: Of a response without its size: after the correlation id, the throttle time and the error.
 _ERROR_AT = 8
@@ -105,13 +107,13 @@ async def _fetch(connection: Connection, sent: list[int]) -> None:
     response = await connection.send(bytes(frame))
     (session,) = struct.unpack_from(">i", response, _SESSION_AT)
     if session == 0:  # A node has room for a thousand.
-        whole = fetch_frame(_TOPIC, 0, 0, _MAX_WAIT_MS)
+        whole = fetch_frame(_TOPIC, 0, 0, MAX_WAIT_MS)
         while True:
             _require_success(await connection.send(whole))
             sent[0] += 1
     request = FetchRequest(
         replica_id=-1,
-        max_wait_ms=_MAX_WAIT_MS,
+        max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
         max_bytes=2**20,
         isolation_level=0,
@@ -171,7 +173,7 @@ class _Member:
 
     async def beat(self, sent: list[int]) -> None:
         while True:
-            await asyncio.sleep(_HEARTBEAT_S)
+            await asyncio.sleep(HEARTBEAT_S)
             _require_success(await self._connection.send(self._heartbeat))
             sent[0] += 1
 

@@ -96,15 +96,7 @@ async def _measure(
     if any(each.done() for each in parked):
         raise RuntimeError("a fetch was answered before there was anything to read")
 
-    answered: list[float] = []
-    for each in parked:
-        each.add_done_callback(lambda _: answered.append(perf_counter()))
-    began = perf_counter()
-    await writer.send(record)
-    await asyncio.wait_for(asyncio.gather(*parked), _TIMEOUT_S)
-    answered.sort()
-    half, last = answered[len(answered) // 2] - began, answered[-1] - began
-
+    half, last = await answer_parked(parked, writer, record)
     expired = await _expire(connections, observed)
     for connection in [*connections, writer]:
         connection.close()
@@ -114,6 +106,20 @@ async def _measure(
         "idle_cpu": idle * 100,
         "expiries_per_second": expired / observed,
     }
+
+
+async def answer_parked(
+    parked: list[asyncio.Future[bytes]], writer: Connection, record: bytes
+) -> tuple[float, float]:
+    """Return the seconds from sending a record until half of the fetches are answered, and all."""
+    answered: list[float] = []
+    for each in parked:
+        each.add_done_callback(lambda _: answered.append(perf_counter()))
+    began = perf_counter()
+    await writer.send(record)
+    await asyncio.wait_for(asyncio.gather(*parked), _TIMEOUT_S)
+    answered.sort()
+    return answered[len(answered) // 2] - began, answered[-1] - began
 
 
 async def _expire(connections: list[Connection], seconds: float) -> int:

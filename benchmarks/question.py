@@ -36,6 +36,7 @@ NAMES = (
     "broker_produce",
     "broker_parked",
     "broker_idle",
+    "broker_floor",
     "broker_transactions",
 )
 

@@ -69,6 +69,7 @@ _TINY: Mapping[str, list[dict[str, Parameter]]] = {
     "broker_produce": [{"nodes": 1, "connections": 2, "bytes": 100, "ms": 100}],
     "broker_parked": [{"fetches": 10, "ms": 300}],
     "broker_idle": [{"consumers": 5, "ms": 900}],
+    "broker_floor": [{"kind": "parked", "count": 10}, {"kind": "idle", "count": 5, "ms": 900}],
     "broker_transactions": [
         {"nodes": 1, "producers": 2, "partitions": 2, "records": 1, "ms": 100},
     ],
