@@ -19,6 +19,7 @@ from purgatory_spark._spark.java import require_java
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
 #: Settings of every session of this module. They override a cluster's configuration. No function of
 #: the package needs the first two: they are for what users do with its results.
@@ -42,6 +43,9 @@ DEFAULTS: Mapping[str, str] = {
     _PARTITIONS: "16",
     # Conversions to and from pandas use Arrow.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The largest number means no limit. With one, Spark adds up the sizes of all columns for every
+    # row that it gives to Python, which takes half of the time. Batches have limited rows, too.
+    _ARROW_BYTES: str(2**31 - 1),
     # An exception in a Python worker is reported by its own traceback, without the JVM's hundred
     # lines.
     "spark.sql.pyspark.jvmStacktrace.enabled": "false",
@@ -92,9 +96,7 @@ STREAM_SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Each Arrow batch becomes one blob per shard, so larger batches make fewer blobs.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    # The largest number means no limit. With one, Spark adds up the sizes of all columns for every
-    # row, which took a third of the time of the packing tasks.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    _ARROW_BYTES: DEFAULTS[_ARROW_BYTES],
 }
 
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
