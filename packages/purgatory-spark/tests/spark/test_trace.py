@@ -210,6 +210,7 @@ def test_files_of_a_known_format_are_read(spark: SparkSession, tmp_path: Path) -
     assert trace.name == "calls.csv"
     assert [row["outcome"] for row in trace.outcomes().collect()] == ["expired"]
     assert [row["reason"] for row in trace.rejects().collect()] == ["unparsable start"]
+    assert trace.requests.count() == 1
     assert cached_tables(spark) != before
     trace.unpersist()
     assert cached_tables(spark) == before

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._local.quick_trace import NeedsSparkError, QuickTrace
+from purgatory_spark._rows.row_counts import REJECTED
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -92,12 +93,16 @@ def collect_tables(tables: Mapping[str, DataFrame]) -> dict[str, list[Row]]:
 def imported_rows(spark: SparkSession, source: Path | str, **settings: Any) -> ImportedRows:
     """Import `source` with these `ImportSettings`, and collect all tables in one job."""
     with read_trace(spark, source, ImportSettings(**settings)) as trace:
-        # The rows that were read are only counted, so they are collect_tables without columns.
-        read = {f"{name} in": table.select() for name, table in trace.rows.items()}
         tables = {"requests": trace.requests, "events": trace.events, "rejects": trace.rejects}
-        rows = collect_tables({**tables, **read})
-    rows_read = {name: len(rows[f"{name} in"]) for name in trace.rows}
+        rows = collect_tables(tables | {"counts": trace.counts.counts})
+    counts = Counter[tuple[str, str | None]]()
+    for row in rows["counts"]:
+        counts[row["name"], row["reason"]] += row["rows"]
+    rows_read = {name.removesuffix(" in"): counts[name, None] for name in trace.counts.names}
     assert len(rows["rejects"]) <= sum(rows_read.values())
+    assert Counter((REJECTED, row["reason"]) for row in rows["rejects"]) == {
+        key: number for key, number in counts.items() if key[0] == REJECTED
+    }
     found = ImportedRows(
         format=trace.format,
         notes=trace.notes,

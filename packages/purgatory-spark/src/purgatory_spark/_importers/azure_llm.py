@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
+from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 
@@ -82,12 +83,13 @@ def import_azure_llm(
         F.timestamp_micros("ended_us").alias("occurred_at"),
         F.col("generated").cast("double").alias("amount"),
     )
+    rejects = checks.rejected_rows(flagged)
     return ImportedTrace(
         format="azure-llm",
         requests=requests,
         events=events,
-        rejects=checks.rejected_rows(flagged),
-        rows={"rows": flagged},
+        rejects=rejects,
+        counts=RowCounts.of({"rows in": flagged}, rejects),
         notes=[
             f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per context "
             f"token + {ms_per_generated_token:g} ms per generated token."

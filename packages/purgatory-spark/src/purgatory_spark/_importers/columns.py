@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
-from purgatory_spark._rows import mapped_rows
-from purgatory_spark._rows.chains import IS_FIRST, flag_repeated, mark_chains
-from purgatory_spark._rows.checks import REASON, accepted_rows, rejected_rows
-from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
-from purgatory_spark._rows.mapped_rows import (
-    MappedTables,
-    event_columns,
-    request_columns,
-    with_row_columns,
-)
+from purgatory_spark._rows.accepted_tables import AcceptedTables
+from purgatory_spark._rows.mapped_rows import MappedTables, with_row_columns
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.request_numbers import ID_DIGITS, NUMBERED_BY
-from purgatory_spark._rows.schema import with_passed
-from purgatory_spark._spark.file_columns import with_nested, with_row_text
+from purgatory_spark._spark.file_columns import with_nested
 from purgatory_spark._spark.files import require_columns
 
 
@@ -92,60 +81,18 @@ def map_rows(
         2000          ->   000000000002  2.0 s       [000000000002]           (none)
     """
     mapping.require_events(event_rows is not None)
-    flagged = mapped_rows.request_rows(rows, mapping)
-    if "request_id" in mapping.columns:
-        timeout_us = F.col("timeout_ms").cast("bigint") * 1000
-        # Arrivals that are rejects may be any number.
-        deadline_us = F.try_add("arrived_us", timeout_us)
-        cached = mark_chains(flagged, F.col("arrived_us"), deadline_us)
-        cached = cached.persist() if cache else cached
-        flagged = flag_repeated(cached)
-        accepted = accepted_rows(flagged)
-    else:
-        flagged = with_row_text(flagged, F.col(REASON).isNotNull())
-        flagged = cached = flagged.persist() if cache else flagged
-        accepted = _with_request_ids(accepted_rows(flagged))
-    if not mapping.key_columns:
-        key = F.col("request_id")
-        if "request_id" in mapping.columns and event_rows is None:
-            # An answer that comes after the deadline must not complete the next request of that
-            # id. No other key begins with a blank.
-            reused_key = F.concat(F.lit(" "), "arrived_us", F.lit(" "), "request_id")
-            is_plain = F.col(IS_FIRST) & ~F.startswith(key, F.lit(" "))
-            key = F.when(is_plain, key).otherwise(reused_key)
-        accepted = accepted.withColumn("watch_keys", F.array(key))
-    trace = ImportedTrace(
+    tables = MappedTables(rows, mapping, event_rows)
+    cached: list[DataFrame] = []
+    accepted = AcceptedTables(tables, cached if cache else None)
+    return ImportedTrace(
         format="columns",
-        requests=with_passed(accepted).select(request_columns()),
-        events=_ends(accepted),
-        rejects=rejected_rows(flagged),
-        rows={"rows": flagged},
+        requests=accepted.requests,
+        events=accepted.events,
+        rejects=accepted.rejects,
+        counts=accepted.counts,
         notes=[_note(mapping), *_zone_notes(mapping)],
-        cached=[cached] if cache else [],
-        mapped=MappedTables(rows, mapping, event_rows),
-    )
-    if event_rows is not None:
-        flagged = mapped_rows.event_rows(event_rows, mapping)
-        flagged = with_row_text(flagged, F.col(REASON).isNotNull())
-        if cache:
-            trace.cached.append(flagged.persist())
-        trace.events = accepted_rows(flagged).select(event_columns())
-        trace.rejects = trace.rejects.unionByName(rejected_rows(flagged))
-        trace.rows["events"] = flagged
-    trace.rows |= {
-        f"{name} of a repeated hour": table.where(IS_REPEATED_HOUR)
-        for name, table in trace.rows.items()
-        if mapping.time_zone != "UTC"
-    }
-    return trace
-
-
-def _ends(accepted: DataFrame) -> DataFrame:
-    return accepted.where(F.col("ended_us").isNotNull()).select(
-        "host",
-        F.explode(F.array_distinct("watch_keys")).alias("key"),
-        F.timestamp_micros("ended_us").alias("occurred_at"),
-        F.lit(1.0).alias("amount"),
+        cached=cached,
+        mapped=tables,
     )
 
 
@@ -172,10 +119,3 @@ def _note(mapping: TableMapping) -> str:
             f"{mapping.timeout_ms:,} ms (--timeout-ms)."
         )
     return "A request waits for its own answer; a row without one expires."
-
-
-def _with_request_ids(rows: DataFrame) -> DataFrame:
-    order = [mapped_rows.MICROS.get(name, name) for name in NUMBERED_BY]
-    order = [name for name in order if name in rows.columns]
-    number = F.row_number().over(Window.partitionBy("host").orderBy(*order))
-    return rows.withColumn("request_id", F.lpad(number.cast("string"), ID_DIGITS, "0"))

@@ -8,6 +8,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 
 from purgatory_spark._rows.mapped_rows import MappedTables
+from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import REQUESTS, with_passed
 
 
@@ -23,7 +24,7 @@ class ImportedTrace:
         requests: Rows of `schema.REQUESTS`.
         events: Rows of `schema.EVENTS`.
         rejects: Rows of `schema.REJECTS`.
-        rows: The data frames that were read, by name, for the row counts.
+        counts: How many rows were read, and rejected.
         notes: Remarks that readers of a report need to know.
         cached: The data frames that `unpersist` removes from Spark's cache.
         mapped: The tables before they were mapped, if that is all that was done to them.
@@ -33,7 +34,7 @@ class ImportedTrace:
     requests: DataFrame
     events: DataFrame
     rejects: DataFrame
-    rows: dict[str, DataFrame]
+    counts: RowCounts
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
     mapped: MappedTables | None = None

@@ -19,6 +19,7 @@ from purgatory_spark._rows.checks import (
     rejected_rows,
     request_checks,
 )
+from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require, with_passed
 from purgatory_spark._spark.files import JSON_ZONE, RAW, SOURCE
 from purgatory_spark._spark.parquet_files import read_parquet
@@ -45,12 +46,13 @@ def check_tables(requests: DataFrame, events: DataFrame) -> ImportedTrace:
     chains = mark_chains(flagged, arrived_us, deadline_us).persist()
     flagged_events = flag_rejects(events, event_checks()).persist()
     flagged_requests = flag_repeated(chains)
+    rejects = rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events))
     return ImportedTrace(
         format="recorded",
         requests=accepted_rows(flagged_requests).select(*REQUESTS.names),
         events=accepted_rows(flagged_events).select(*EVENTS.names),
-        rejects=rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events)),
-        rows={"requests": flagged_requests.drop(REASON), "events": flagged_events.drop(REASON)},
+        rejects=rejects,
+        counts=RowCounts.of({"requests in": chains, "events in": flagged_events}, rejects),
         cached=[chains, flagged_events],
     )
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
+from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS, QUANTIFIERS, REQUESTS
 from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.files import CORRUPT, JSON_OPTIONS, RAW, SOURCE
@@ -165,7 +166,7 @@ def spans_trace(
         requests=requests,
         events=events,
         rejects=rejects,
-        rows={"spans": flagged, "spans kept": accepted},
+        counts=RowCounts.of({"spans in": flagged, "spans kept": accepted}, rejects),
         notes=[
             f"A request is a span with children; it waits for {_wait(keys, quantifier)}.",
             *([] if given_up is None else [given_up.note]),

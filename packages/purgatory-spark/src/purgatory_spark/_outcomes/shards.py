@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from purgatory_spark._outcomes.reject_rows import rows_as_json
 from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import reject_reasons
+from purgatory_spark._rows.packing import MOST_BLOB_ROWS as MOST_BLOB_ROWS
+from purgatory_spark._rows.packing import buffered as buffered
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.arrays import Ints, Words
 from purgatory_spark._spark.hashes import hash_strings
@@ -39,12 +41,6 @@ BLOB_SCHEMAS: Mapping[str, pa.Schema] = {
     "events": pa.schema({"key": pa.uint64(), "occurred_at": pa.int64(), "amount": pa.float64()}),
     "rejects": pa.schema({"reason": pa.string(), "row": pa.string()}),
 }
-
-#: Input is packed when there is this much of it. Larger pieces make larger blobs, but the memory
-#: for their columns is returned to the system each time, and page faults take most of the time.
-_BUFFER_BYTES = 16 * 2**20
-#: The most rows in a blob, so that a blob of a host with many rows is not large.
-MOST_BLOB_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -101,21 +97,6 @@ def pack_batches(
             yield pack_rows(rows, kind, sharding)
 
 
-def buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the rows of many batches as tables of about `_BUFFER_BYTES`."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        if batch.num_rows:
-            waiting.append(batch)
-            size += batch.nbytes
-        if size >= _BUFFER_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
-
-
 def _pack_rejects(rows: pa.RecordBatch, reasons: pa.Array, sharding: Sharding) -> pa.RecordBatch:
     texts = rows_as_json(rows)
     rejects = pa.RecordBatch.from_arrays(
@@ -153,7 +134,4 @@ def pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordB
 
 def unpack(packed: pa.Table, kind: str, schema: pa.Schema | None = None) -> pa.Table:
     """Return the rows of one kind, of the schema `BLOB_SCHEMAS[kind]` unless another is given."""
-    schema = schema or BLOB_SCHEMAS[kind]
-    blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
-    tables = [packing.from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
-    return pa.concat_tables([*tables, schema.empty_table()])
+    return packing.unpacked(packed, kind, schema or BLOB_SCHEMAS[kind])

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._rows.repeats import repeated_in_table, tie_numbers
+from purgatory_spark._rows.column_values import bools
+from purgatory_spark._rows.repeats import first_of_ids, repeated_in_table, tie_numbers
 from purgatory_spark._spark.arrays import Bools, Floats, Ints, Words, one_chunk
+from purgatory_spark._spark.hashes import hash_strings
 
 #: What orders a request without an end before others.
 _NO_END_US = -(2**62)
@@ -37,6 +39,32 @@ def repeated_requests(rows: pa.Table) -> Bools:
 
     hosts, ids = rows.column("host"), rows.column("request_id")
     return repeated_in_table(hosts, ids, arrived_us, deadline_us, ties_of)
+
+
+def host_hashes(rows: pa.RecordBatch) -> Words:
+    """Return a hash of each row's host, which is a dictionary."""
+    hosts = rows.column("host")
+    names = hosts.dictionary
+    hashes = hash_strings(names, np.zeros(len(names), dtype=np.uint64))
+    of_row: Words = hashes[hosts.indices.to_numpy()]
+    return of_row
+
+
+def keys_of_reused_ids(rows: pa.Table) -> pa.StringArray:
+    """Return a key for each request whose id is not a key of its own; null for others.
+
+    An answer that comes after the deadline must not complete the next request of that id, so all
+    requests of an id but the first have other keys. These begin with a blank, as no other key does.
+    """
+    ids, arrived = one_chunk(rows.column("request_id")), rows.column("arrived_at")
+    is_reused = bools(pc.starts_with(ids, " ")) | ~first_of_ids(
+        rows.column("host"), rows.column("request_id"), arrived.to_numpy()
+    )
+    at = np.flatnonzero(is_reused)
+    if not len(at):
+        return pa.nulls(len(ids), pa.string())
+    keys = pc.binary_join_element_wise("", one_chunk(arrived).cast(pa.string()), ids, " ")
+    return pc.if_else(pa.array(is_reused), keys, None)
 
 
 def own_answers_us(rows: pa.Table, never_us: int) -> Ints:

@@ -55,7 +55,7 @@ def with_row_columns(table: DataFrame, source: str | None = None) -> DataFrame:
 
 @dataclass(frozen=True)
 class BatchMapper:
-    """Map batches of some columns, in a Python worker."""
+    """Map batches whose first columns are these, in a Python worker."""
 
     columns: Sequence[str]
     mapping: TableMapping
@@ -64,7 +64,9 @@ class BatchMapper:
     def __call__(self, batch: pa.RecordBatch) -> MappedColumns:
         has_order = IS_SECOND in batch.schema.names
         is_second = batch.column(IS_SECOND) if has_order else None
-        return self.map_columns(batch.select(self.columns), self.mapping, is_second)
+        arrays = batch.columns[: len(self.columns)]
+        given = pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+        return self.map_columns(given, self.mapping, is_second)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class MapperInput:
 
     Attributes:
         rows: The table; it may have further columns.
-        columns: The columns that the mapper gets.
+        columns: The columns that the mapper gets, under names without dots.
         mapper: The function that maps batches of them.
         expected: What it returns for a batch without rows.
     """
@@ -89,6 +91,11 @@ class MapperInput:
         fields = self.expected.fields
         names = [name for name in fields.schema.names if name not in self.expected.constants]
         return pa.schema({name: _plain(fields.column(name)).type for name in names})
+
+    def constant(self, name: str) -> Column:
+        """Return a field that is the same in all rows."""
+        kind = _plain(self.expected.fields.column(name)).type
+        return F.lit(self.expected.constants[name]).cast(from_arrow_type(kind))
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,8 @@ def _mapper_input(
     time: str,
     map_columns: Callable[..., MappedColumns],
 ) -> MapperInput:
-    inputs = [F.col(quote_column(name)) for name in columns]
+    # `mapInArrow` takes a dot in a name for a field of a struct.
+    inputs = [F.col(quote_column(name)).alias(f"c{number}") for number, name in enumerate(columns)]
     # Columns of types that can't hold their fields are errors here already.
     empty = pa.RecordBatch.from_pylist([], utc_schema(rows.select(*inputs).schema))
     mapper = BatchMapper(columns, mapping, map_columns)
@@ -188,7 +196,6 @@ def _mapper_input(
 
 def _mapped(table: MapperInput) -> DataFrame:
     expected, mapper, schema = table.expected, table.mapper, table.schema
-    constants = expected.constants
     fields = [*schema, pa.field(REASON, pa.string())]
 
     def map_batch(given: pa.Array) -> pa.Array:
@@ -210,9 +217,8 @@ def _mapped(table: MapperInput) -> DataFrame:
     )
 
     def value(name: str) -> Column:
-        if name in constants:
-            kind = _plain(expected.fields.column(name)).type
-            return F.lit(constants[name]).cast(from_arrow_type(kind))
+        if name in expected.constants:
+            return table.constant(name)
         return F.col(_FIELDS).getField(name)
 
     reason, is_malformed = malformed_check()

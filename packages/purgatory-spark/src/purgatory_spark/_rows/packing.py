@@ -7,7 +7,7 @@ and stream pack them here, each in schemas of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,28 @@ ENCODED: Mapping[str, tuple[str, ...]] = {
     kind: tuple(column.name for column in columns if column.few_values)
     for kind, columns in TABLES.items()
 }
+#: Input is packed when there is this much of it. Larger pieces make larger blobs, but the memory
+#: for their columns is returned to the system each time, and page faults take most of the time.
+_BUFFER_BYTES = 16 * 2**20
+#: The most rows in a blob, so that a blob of a host with many rows is not large.
+MOST_BLOB_ROWS = 65_536
 #: Columns of strings with at most this many distinct values are bytes in a blob, and a dictionary.
 _DICTIONARY_SIZE = 256
+
+
+def buffered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of many batches as tables of about `_BUFFER_BYTES`."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            size += batch.nbytes
+        if size >= _BUFFER_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def encoded_rows(table: pa.Table, kind: str) -> pa.RecordBatch:
@@ -91,14 +111,15 @@ def blobs_by_shard(
 def packed_batch(kind: str, packed: Iterable[tuple[int, pa.Buffer]]) -> pa.RecordBatch:
     """Return shards and their blobs as rows of `PACKED_SCHEMA`."""
     shards, blobs = zip(*packed, strict=True)
-    # Arrow copies a list of buffers to an array slowly.
+    columns = [pa.array(shards, pa.int32()), pa.repeat(kind, len(blobs)), binary_array(blobs)]
+    return pa.RecordBatch.from_arrays(columns, schema=PACKED_SCHEMA)
+
+
+def binary_array(blobs: Sequence[pa.Buffer]) -> pa.BinaryArray:
+    """Return blobs as a column; Arrow copies a list of buffers to an array slowly."""
     offsets = np.cumsum([0, *map(len, blobs)], dtype=np.int32)
-    array = pa.BinaryArray.from_buffers(
-        pa.binary(), len(blobs), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(blobs))]
-    )
-    return pa.RecordBatch.from_arrays(
-        [pa.array(shards, pa.int32()), pa.repeat(kind, len(blobs)), array], schema=PACKED_SCHEMA
-    )
+    data = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(blobs))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(blobs), data)
 
 
 def to_blob(
@@ -114,6 +135,13 @@ def to_blob(
 def from_blob(blob: bytes | pa.Buffer) -> pa.Table:
     with pa.ipc.open_stream(blob) as stream:
         return stream.read_all()
+
+
+def unpacked(packed: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
+    """Return the rows of one kind in packed rows."""
+    blobs = packed.column("blob").filter(pc.equal(packed.column("kind"), kind))
+    tables = [from_blob(blob.as_buffer()).cast(schema) for blob in blobs]
+    return pa.concat_tables([*tables, schema.empty_table()])
 
 
 def _encoded(column: pa.Array) -> pa.DictionaryArray:

@@ -78,6 +78,20 @@ def repeated_in_table(
     return repeated
 
 
+def first_of_ids(hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints) -> Bools:
+    """Return which requests arrived first of those with their host and id; no two at once."""
+    is_first: Bools = np.ones(len(request_ids), dtype=bool)
+    ids, distinct = _numbered(request_ids)
+    if distinct == len(ids):
+        return is_first
+    several = np.flatnonzero(np.bincount(ids)[ids] > 1)
+    host_numbers, _ = _numbered(hosts)
+    ids = host_numbers[several] * distinct + ids[several]
+    order = np.lexsort((arrived_us[several], ids))
+    is_first[several[order[1:]]] = ids[order[1:]] != ids[order[:-1]]
+    return is_first
+
+
 def order_of_requests(
     ids: Ints, arrived_us: Ints, deadline_us: Ints, ties_of: Callable[[Ints], Words]
 ) -> Ints:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._output_folder import write_json
+from purgatory_spark._rows.row_counts import REJECTED, RowCounts
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
+from purgatory_spark._spark.files import PARQUET_SUFFIX
 from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
@@ -124,7 +125,7 @@ def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -
     rejects = spark.createDataFrame([], REJECTS)
     expected = {"expected_expired_share": workload.expected_expired_share}
     return write_trace(
-        ImportedTrace("workload", requests, events, rejects, {}),
+        ImportedTrace("workload", requests, events, rejects, RowCounts.of({}, rejects)),
         target,
         name=f"workload {workload.name}",
         source="synthetic",
@@ -145,10 +146,22 @@ def write_trace(
     require_workers(imported.requests.sparkSession, target)
     spark = imported.requests.sparkSession
     with damage_described(), named_jobs(spark, f"write the trace {name}"):
-        write_spark_table(imported.requests, target / "requests")
-        write_spark_table(imported.events, target / "events")
-        write_spark_table(imported.rejects, target / "rejects")
-        rows, rejected = _count(imported, target)
+        rows, rejected = imported.counts.collect()
+        no_rejects = spark.createDataFrame([], REJECTS)
+        tables = {
+            "requests": imported.requests,
+            "events": imported.events,
+            "rejects": imported.rejects if rejected else no_rejects,
+        }
+        for kind, table in tables.items():
+            write_spark_table(table, target / kind)
+    written = {kind: _rows_in(target / kind) for kind in tables}
+    rows |= {f"{kind} out": written[kind] for kind in ("requests", "events")}
+    if written["rejects"] != rows[REJECTED]:
+        raise TraceFormatError(
+            f"{source}: the table changed while it was read: it had {rows[REJECTED]:,} rows that "
+            f"can't be used, and then {written['rejects']:,}"
+        )
     manifest = {
         "name": name,
         "source": source,
@@ -163,29 +176,6 @@ def write_trace(
     return TraceFolder(target)
 
 
-def _count(imported: ImportedTrace, target: Path) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the rows of each table, and the rejected ones by reason, counted in one job."""
-    spark = imported.requests.sparkSession
-    requests, events, rejects = (
-        read_spark_table(spark, target / name) for name in ("requests", "events", "rejects")
-    )
-    tables = {name if " " in name else f"{name} in": table for name, table in imported.rows.items()}
-    names = [*tables, "rejected", "requests out", "events out"]
-    tables |= {"requests out": requests, "events out": events}
-    named = [
-        table.select(F.lit(name).alias("table"), F.lit(None).alias("reason"))
-        for name, table in tables.items()
-    ]
-    named.append(rejects.select(F.lit("rejected").alias("table"), "reason"))
-    # The result has one row per table and reason, and there are few reasons.
-    counts = (
-        reduce(DataFrame.unionByName, named)
-        .groupBy("table", "reason")
-        .agg(F.count("*").alias("rows"))
-        .collect()
-    )
-    rows = dict.fromkeys(names, 0)
-    for row in counts:
-        rows[row["table"]] += row["rows"]
-    rejected = {row["reason"]: row["rows"] for row in counts if row["table"] == "rejected"}
-    return rows, dict(sorted(rejected.items()))
+def _rows_in(folder: Path) -> int:
+    """Return the number of rows in Parquet files, by their footers."""
+    return sum(pq.read_metadata(file).num_rows for file in folder.glob(f"*{PARQUET_SUFFIX}"))

@@ -13,6 +13,8 @@ from purgatory_spark import Trace
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._rows.row_counts import RowCounts
+from purgatory_spark._rows.schema import REJECTS
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from tests.spark.naive_trace import TraceRequest
@@ -111,10 +113,9 @@ def test_known_incident_is_a_mark_of_its_own_day(
         spark.createDataFrame(requests_table(found)),
         spark.createDataFrame(events_table([])),
     )
-    assert (
-        known_incidents(Path("folder") / name, ImportedTrace(format, requests, events, events, {}))
-        == known
-    )
+    counts = RowCounts.of({}, spark.createDataFrame([], REJECTS))
+    trace = ImportedTrace(format, requests, events, events, counts)
+    assert known_incidents(Path("folder") / name, trace) == known
 
 
 def test_table_without_rows_is_a_trace_without_requests(

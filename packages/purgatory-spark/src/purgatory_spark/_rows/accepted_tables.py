@@ -1,0 +1,208 @@
+"""The rows of mapped tables that are accepted, in one pass, and how many are not.
+
+What the shards of `accepted_shards` return is what Spark caches, and what requests and events are
+read from: some blobs, in which no row is text. Rejects are counted on this way. They are read again
+from their table, if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from purgatory_spark._rows.accepted_shards import (
+    ACCEPTED,
+    FOUND,
+    IS_MALFORMED,
+    OWN_KEY,
+    REPEATED_IDS,
+    ShardTask,
+    TableTask,
+    unpack,
+)
+from purgatory_spark._rows.chains import flag_repeated, mark_chains
+from purgatory_spark._rows.checks import REASON, malformed_check, rejected_rows
+from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
+from purgatory_spark._rows.mapped_rows import (
+    MICROS,
+    MappedTables,
+    MapperInput,
+    event_columns,
+    event_input,
+    event_rows,
+    request_columns,
+    request_input,
+    request_rows,
+)
+from purgatory_spark._rows.packing import PACKED_SCHEMA
+from purgatory_spark._rows.row_counts import COUNTS, RowCounts
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, with_passed
+from purgatory_spark._spark.file_columns import with_row_text
+
+#: Ids are looked for by so many hashes, which fit into the memory of any machine.
+_BUCKETS = 2**20
+_BUCKET = "_purgatory_bucket"
+_SHARDS_PER_PARTITION, _MOST_SHARDS = 16, 256
+_IDS = pa.schema({"host": pa.string(), "request_id": pa.string()})
+
+
+@dataclass
+class AcceptedTables:
+    """The requests and events of tables, whose columns are those of `with_row_columns`, lazily.
+
+    Attributes:
+        tables: The tables.
+        cached: What Spark caches, if it is to cache something.
+    """
+
+    tables: MappedTables
+    cached: list[DataFrame] | None
+
+    @cached_property
+    def _request_input(self) -> MapperInput:
+        return request_input(self.tables.requests, self.tables.mapping)
+
+    @cached_property
+    def _event_input(self) -> MapperInput | None:
+        events = self.tables.events
+        return None if events is None else event_input(events, self.tables.mapping)
+
+    @cached_property
+    def _shard_task(self) -> ShardTask:
+        table, mapping = self._request_input, self.tables.mapping
+        return ShardTask(
+            _kept(table),
+            table.expected.constants,
+            has_own_answers=not mapping.key_columns and self.tables.events is None,
+        )
+
+    @cached_property
+    def _found_requests(self) -> DataFrame:
+        table, task = self._request_input, self._shard_task
+        spark = self.tables.requests.sparkSession
+        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        shards = max(partitions, min(_MOST_SHARDS, _SHARDS_PER_PARTITION * partitions))
+        pack = partial(TableTask("rows", table.mapper, _kept(table)).pack, shards=shards)
+        packed = _with_malformed(table).mapInArrow(pack, from_arrow_schema(PACKED_SCHEMA))
+        found = packed.groupBy("shard").applyInArrow(
+            lambda rows: task.decide(rows), from_arrow_schema(FOUND)
+        )
+        return self._kept(found)
+
+    @cached_property
+    def _found_events(self) -> DataFrame | None:
+        table = self._event_input
+        if table is None:
+            return None
+        task = TableTask("events", table.mapper, _kept(table))
+        return self._kept(_with_malformed(table).mapInArrow(task.accept, from_arrow_schema(FOUND)))
+
+    @property
+    def requests(self) -> DataFrame:
+        """Rows of `schema.REQUESTS`."""
+        table, schema = self._request_input, self._shard_task.result_schema
+        constants = [name for name in table.expected.constants if name not in schema.names]
+        rows = _rows(self._found_requests, table, schema, [*schema.names, *constants])
+        if not self.tables.mapping.key_columns:
+            rows = rows.withColumn("watch_keys", F.array(_own_key(rows)))
+        return with_passed(rows).select(request_columns())
+
+    @property
+    def events(self) -> DataFrame:
+        """Rows of `schema.EVENTS`, which are the ends of requests without a table of events."""
+        if self._event_input is not None and self._found_events is not None:
+            names, table = ARROW_SCHEMAS["events"].names, self._event_input
+            return _rows(self._found_events, table, _kept(table), names).select(event_columns())
+        schema, keys = self._shard_task.result_schema, ["watch_keys"]
+        if not self.tables.mapping.key_columns:
+            keys = [name for name in (OWN_KEY, "request_id") if name in schema.names]
+        names = ["host", *keys, "ended_at"]
+        rows = _rows(self._found_requests, self._request_input, schema, names)
+        key = _own_key(rows)
+        if self.tables.mapping.key_columns:
+            key = F.explode(F.array_distinct("watch_keys"))
+        return rows.where(F.col("ended_us").isNotNull()).select(
+            "host",
+            key.alias("key"),
+            F.timestamp_micros("ended_us").alias("occurred_at"),
+            F.lit(1.0).alias("amount"),
+        )
+
+    @property
+    def counts(self) -> RowCounts:
+        found = self._found_requests
+        names = ["rows"]
+        if self._found_events is not None:
+            found = found.unionByName(self._found_events)
+            names.append("events")
+        read = [f"{name} in" for name in names]
+        if self.tables.mapping.time_zone != "UTC":
+            read += [f"{name} of a repeated hour" for name in names]
+        return RowCounts(tuple(read), found.where("name IS NOT NULL").select(*COUNTS.names))
+
+    @property
+    def rejects(self) -> DataFrame:
+        """Rows of `schema.REJECTS`, which are read a second time."""
+        tables, mapping = self.tables, self.tables.mapping
+        flagged = request_rows(tables.requests, mapping)
+        is_bad = F.col(REASON).isNotNull()
+        if "request_id" in mapping.columns:
+            bucket = F.pmod(F.xxhash64("host", "request_id"), F.lit(_BUCKETS)).alias(_BUCKET)
+            ids = _unpacked(self._found_requests, REPEATED_IDS, _IDS).select(bucket).distinct()
+            flagged = flagged.withColumn(_BUCKET, bucket)
+            found = flagged.join(F.broadcast(ids.withColumn("found", F.lit(True))), _BUCKET, "left")
+            candidates = with_row_text(found.where(is_bad | F.col("found"))).drop(_BUCKET, "found")
+            timeout_us = F.col("timeout_ms").cast("bigint") * 1000
+            # Arrivals that are rejects may be any number.
+            deadline_us = F.try_add("arrived_us", timeout_us)
+            chains = self._kept(mark_chains(candidates, F.col("arrived_us"), deadline_us))
+            rejects = rejected_rows(flag_repeated(chains))
+        else:
+            rejects = rejected_rows(with_row_text(flagged.where(is_bad)))
+        if tables.events is None:
+            return rejects
+        flagged = event_rows(tables.events, mapping).where(is_bad)
+        return rejects.unionByName(rejected_rows(with_row_text(flagged)))
+
+    def _kept(self, table: DataFrame) -> DataFrame:
+        if self.cached is not None:
+            self.cached.append(table.persist())
+        return table
+
+
+def _own_key(requests: DataFrame) -> Column:
+    """Return the key of requests that wait for an event with their id."""
+    names = [name for name in (OWN_KEY, "request_id") if name in requests.columns]
+    return F.coalesce(*names) if names else F.lit(None)
+
+
+def _kept(table: MapperInput) -> pa.Schema:
+    """Return the fields that depend on the rows, and are those of the schema."""
+    return pa.schema([field for field in table.schema if field.name != IS_REPEATED_HOUR])
+
+
+def _with_malformed(table: MapperInput) -> DataFrame:
+    return table.rows.select(*table.columns, malformed_check()[1].alias(IS_MALFORMED))
+
+
+def _unpacked(found: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:
+    blobs = found.where(F.col("kind") == kind).select("blob")
+    return blobs.mapInArrow(partial(unpack, schema=schema), from_arrow_schema(schema))
+
+
+def _rows(
+    found: DataFrame, table: MapperInput, schema: pa.Schema, names: Sequence[str]
+) -> DataFrame:
+    """Return the fields of accepted rows, with the constants, under the names of `mapped_rows`."""
+    constants = table.expected.constants
+    fields = pa.schema([schema.field(name) for name in names if name not in constants])
+    columns = [table.constant(name) if name in constants else F.col(name) for name in names]
+    return _unpacked(found, ACCEPTED, fields).select(
+        *[column.alias(MICROS.get(name, name)) for name, column in zip(names, columns, strict=True)]
+    )

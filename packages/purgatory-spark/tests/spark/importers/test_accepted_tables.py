@@ -1,0 +1,122 @@
+"""What an import of own tables writes, in blobs, is what Spark's windows over rows give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from purgatory_spark._importers.columns import map_tables
+from purgatory_spark._notebook.table_fields import table_mapping
+from purgatory_spark._rows.chains import flag_repeated, mark_chains
+from purgatory_spark._rows.checks import accepted_rows, rejected_rows
+from purgatory_spark._rows.mapped_rows import (
+    MappedTables,
+    event_columns,
+    event_rows,
+    request_columns,
+    request_rows,
+)
+from purgatory_spark._rows.request_numbers import NUMBERED_BY
+from purgatory_spark._rows.schema import with_passed
+from purgatory_spark._spark.file_columns import with_row_text
+from purgatory_spark._traces.trace_folder import write_trace
+from tests.spark.test_mapped_outcomes import (
+    CASES,
+    EVENT_COLUMNS,
+    EVENT_VALUES,
+    VALUES,
+    few_partitions,
+    table,
+)
+from tests.spark.trace_folders import Row, rows_of
+
+__all__ = ["few_partitions"]
+
+
+def tables_of_rows(tables: MappedTables) -> dict[str, DataFrame]:
+    """Return requests, events and rejects by windows over all rows, each with its text."""
+    mapping = tables.mapping
+    flagged = with_row_text(request_rows(tables.requests, mapping))
+    if "request_id" in mapping.columns:
+        deadline_us = F.try_add("arrived_us", F.col("timeout_ms").cast("bigint") * 1000)
+        flagged = flag_repeated(mark_chains(flagged, F.col("arrived_us"), deadline_us))
+        accepted = accepted_rows(flagged)
+        earlier = Window.partitionBy("host", "request_id").orderBy("arrived_us")
+        accepted = accepted.withColumn("is_first", F.row_number().over(earlier) == 1)
+    else:
+        names = [
+            {"arrived_at": "arrived_us", "ended_at": "ended_us"}.get(n, n) for n in NUMBERED_BY
+        ]
+        accepted = accepted_rows(flagged)
+        in_order = Window.partitionBy("host").orderBy(
+            *[name for name in names if name in accepted.columns]
+        )
+        number = F.row_number().over(in_order).cast("string")
+        accepted = accepted.withColumns(
+            {"request_id": F.lpad(number, 12, "0"), "is_first": F.lit(True)}
+        )
+    if not mapping.key_columns:
+        is_plain = F.col("is_first") & ~F.startswith("request_id", F.lit(" "))
+        reused = F.concat(F.lit(" "), "arrived_us", F.lit(" "), "request_id")
+        key = F.when(is_plain | F.lit(tables.events is not None), F.col("request_id"))
+        accepted = accepted.withColumn("watch_keys", F.array(F.coalesce(key, reused)))
+    rejects = rejected_rows(flagged)
+    if tables.events is None:
+        events = accepted.where("ended_us IS NOT NULL").select(
+            "host",
+            F.explode(F.array_distinct("watch_keys")).alias("key"),
+            F.col("ended_us").alias("occurred_us"),
+            F.lit(1.0).alias("amount"),
+        )
+    else:
+        flagged_events = with_row_text(event_rows(tables.events, mapping))
+        events = accepted_rows(flagged_events)
+        rejects = rejects.unionByName(rejected_rows(flagged_events))
+    return {
+        "requests": with_passed(accepted).select(request_columns()),
+        "events": events.select(event_columns()),
+        "rejects": rejects,
+    }
+
+
+def assert_written(tables: MappedTables, folder: Path, manifest: dict[str, Any]) -> Counter[str]:
+    """Compare what was written with the same by rows; return the number of rows."""
+    spark, numbers = tables.requests.sparkSession, Counter[str]()
+    found: dict[str, list[Row]] = {}
+    for name, expected in tables_of_rows(tables).items():
+        written = spark.read.parquet(str(folder / name))
+        assert written.dtypes == expected.dtypes
+        found[name] = rows_of(written)
+        assert found[name] == rows_of(expected), name
+        numbers[name] = len(found[name])
+    rejected = Counter(row["reason"] for row in found["rejects"])
+    assert manifest["rejected"] == dict(sorted(rejected.items()))
+    rows = manifest["rows"]
+    assert rows["rejected"] == rejected.total()
+    assert (rows["requests out"], rows["events out"]) == (numbers["requests"], numbers["events"])
+    assert rows["rows in"] == tables.requests.count()
+    return numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_written_tables_are_those_of_the_rows(
+    few_partitions: SparkSession, tmp_path: Path, case: str
+) -> None:
+    spark, fields, events = few_partitions, CASES[case], None
+    if "event_columns" in fields:
+        events = table(spark, EVENT_VALUES)
+        fields = fields | {"event_columns": EVENT_COLUMNS}
+    mapping = table_mapping(fields | {"time_unit": "ms"})  # type: ignore[arg-type]
+    with map_tables(table(spark, VALUES), mapping, events=events, cache=True) as trace:
+        written = write_trace(trace, tmp_path, name="x", source="x", parameters={})
+        assert trace.mapped is not None
+        numbers = assert_written(trace.mapped, tmp_path, dict(written.manifest))
+    assert min(numbers.values()) > 20
+    is_repeated = "repeated request" in written.manifest["rejected"]
+    assert is_repeated == ("request_id" in mapping.columns)
