@@ -81,18 +81,18 @@ def map_rows(
         2000          ->   000000000002  2.0 s       [000000000002]           (none)
     """
     mapping.require_events(event_rows is not None)
-    tables = MappedTables(rows, mapping, event_rows)
     cached: list[DataFrame] = []
+    tables = MappedTables(rows, mapping, event_rows)
     accepted = AcceptedTables(tables, cached if cache else None)
     return ImportedTrace(
         format="columns",
         requests=accepted.requests,
         events=accepted.events,
-        rejects=accepted.rejects,
+        rejects=accepted.rejects(),
         counts=accepted.counts,
         notes=[_note(mapping), *_zone_notes(mapping)],
         cached=cached,
-        mapped=tables,
+        accepted=accepted,
     )
 
 

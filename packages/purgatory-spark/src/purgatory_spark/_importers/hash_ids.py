@@ -54,7 +54,7 @@ def import_hash_ids(
         cache=True,
     )
     trace.format = "hash-ids"
-    trace.mapped = None  # Its requests have no type.
+    trace.accepted = None  # Its requests have no type.
     trace.requests = trace.requests.withColumn(
         "request_type", F.lit("prompt (derived service time)")
     )

@@ -7,6 +7,7 @@ from typing import Self
 
 from pyspark.sql import DataFrame
 
+from purgatory_spark._rows.accepted_tables import AcceptedTables
 from purgatory_spark._rows.mapped_rows import MappedTables
 from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import REQUESTS, with_passed
@@ -27,7 +28,7 @@ class ImportedTrace:
         counts: How many rows were read, and rejected.
         notes: Remarks that readers of a report need to know.
         cached: The data frames that `unpersist` removes from Spark's cache.
-        mapped: The tables before they were mapped, if that is all that was done to them.
+        accepted: The rows of mapped tables, if that is all that was done to them.
     """
 
     format: str
@@ -37,12 +38,17 @@ class ImportedTrace:
     counts: RowCounts
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
-    mapped: MappedTables | None = None
+    accepted: AcceptedTables | None = None
 
     def __post_init__(self) -> None:
         if self.requests.columns != REQUESTS.names:
             # A format need not know of all columns that are passed on.
             self.requests = with_passed(self.requests).select(*REQUESTS.names)
+
+    @property
+    def mapped(self) -> MappedTables | None:
+        """The tables before they were mapped, if that is all that was done to them."""
+        return None if self.accepted is None else self.accepted.tables
 
     def unpersist(self) -> None:
         """Drop the cached rows. The data frames stay usable, and read the files again."""

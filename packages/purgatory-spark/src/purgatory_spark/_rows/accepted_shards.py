@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +17,22 @@ import pyarrow.compute as pc
 
 from purgatory_spark._rows import packing
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR, rejections
-from purgatory_spark._rows.mapped_requests import host_hashes, keys_of_reused_ids, repeated_requests
+from purgatory_spark._rows.mapped_requests import (
+    as_keys,
+    ends,
+    host_hashes,
+    keys_of_reused_ids,
+    repeated_requests,
+)
 from purgatory_spark._rows.mapped_rows import BatchMapper
 from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.request_numbers import numbered_ids
 from purgatory_spark._rows.row_counts import COUNTS, REJECTED
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS
 from purgatory_spark._spark.hashes import hash_strings
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
+from purgatory_spark._spark.written_files import TableFile
 
 #: The column that says whether a row is malformed.
 IS_MALFORMED = "_purgatory_is_malformed"
@@ -35,6 +44,8 @@ ACCEPTED, REPEATED_IDS = "accepted", "repeated"
 _COUNTED = "counts"
 #: What a shard returns: blobs of a kind, or counts.
 FOUND = pa.schema([pa.field("kind", pa.string()), pa.field("blob", pa.binary()), *COUNTS])
+#: What a task that writes returns: counts, and files with their numbers of rows.
+WRITTEN = pa.schema([*COUNTS, pa.field("file", pa.string())])
 
 _Counts = Counter[tuple[str, str | None]]
 
@@ -59,6 +70,17 @@ class TableTask:
         for rows in self._accepted(batches, counts):
             yield from _blobs(ACCEPTED, rows.select(self.schema.names))
         yield from _counts(counts)
+
+    def write(self, batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+        """Write accepted events, and yield `WRITTEN`."""
+        counts: _Counts = Counter()
+        events = TableFile(f"{folder}/events", EVENTS)
+        for rows in self._accepted(batches, counts):
+            # Dictionaries of rows that were rejected, too, may have null.
+            plain = {field.name: rows.column(field.name).cast(field.type) for field in self.schema}
+            columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+            events.write(pa.table(columns | plain))
+        yield from _written(counts, {"events": events})
 
     def pack(self, batches: Iterable[pa.RecordBatch], shards: int) -> Iterator[pa.RecordBatch]:
         """Yield accepted requests, packed by shard, and the counts."""
@@ -101,11 +123,13 @@ class ShardTask:
     Attributes:
         schema: The fields of requests that are packed.
         constants: Those that are the same in all rows, and are not.
+        has_ends: Whether the ends of requests are events.
         has_own_answers: Whether requests wait for answers with their ids.
     """
 
     schema: pa.Schema
     constants: Mapping[str, str | float]
+    has_ends: bool
     has_own_answers: bool
 
     @property
@@ -118,30 +142,58 @@ class ShardTask:
 
     def decide(self, packed: pa.Table) -> pa.Table:
         """Return the requests of one shard without repeated ones, and counts, as `FOUND`."""
-        freeze_imported_objects()
         counts: _Counts = Counter()
+        rows, repeated = self._decided(packed, counts)
+        blobs = [_blobs(ACCEPTED, rows.select(self.result_schema.names))]
+        blobs += [] if repeated is None else [_blobs(REPEATED_IDS, repeated)]
+        return pa.Table.from_batches([*chain(*blobs), *_counts(counts)], FOUND)
+
+    def write(self, batches: Iterable[pa.RecordBatch], folder: str) -> Iterator[pa.RecordBatch]:
+        """Write requests, and their ends as events, of shards in order; yield `WRITTEN`."""
+        counts: _Counts = Counter()
+        requests = TableFile(f"{folder}/requests", REQUESTS)
+        events = TableFile(f"{folder}/events", EVENTS)
+        for packed in _by_shard(batches):
+            rows, _ = self._decided(packed, counts)
+            if "watch_keys" not in rows.schema.names:
+                keys = rows.column("request_id")
+                if OWN_KEY in rows.schema.names:
+                    keys = pc.coalesce(rows.column(OWN_KEY), keys)
+                rows = rows.append_column("watch_keys", as_keys(keys))
+            for name, column in packing.passed_columns(rows).items():
+                rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+            requests.write(rows)
+            if self.has_ends:
+                events.write(ends(rows))
+        yield from _written(counts, {"requests": requests, "events": events})
+
+    def _decided(self, packed: pa.Table, counts: _Counts) -> tuple[pa.Table, pa.Table | None]:
+        """Return the requests of one shard, and the hosts and ids of those that are repeated."""
+        freeze_imported_objects()
         for row in packing.unpacked(packed, _COUNTED, COUNTS).to_pylist():
             counts[row["name"], row["reason"]] += row["rows"]
-        found: list[pa.RecordBatch] = []
+        ids = None
         rows = self._with_constants(packing.unpacked(packed, ACCEPTED, self.schema))
         if "request_id" in self.schema.names:
             repeated = repeated_requests(rows)
             if repeated.any():
                 counts[REJECTED, REPEATED] += int(repeated.sum())
                 ids = rows.select(["host", "request_id"]).filter(pa.array(repeated))
-                found += _blobs(REPEATED_IDS, ids)
                 rows = rows.filter(pa.array(~repeated))
             if self.has_own_answers:
                 rows = rows.append_column(OWN_KEY, keys_of_reused_ids(rows))
         else:
             rows = rows.append_column("request_id", numbered_ids(rows))
-        found += _blobs(ACCEPTED, rows.select(self.result_schema.names))
-        return pa.Table.from_batches([*found, *_counts(counts)], FOUND)
+        return rows, ids
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
         for name, value in self.constants.items():
             kind = ARROW_SCHEMAS["requests"].field(name).type
-            rows = rows.append_column(name, pa.repeat(pa.scalar(value, kind), rows.num_rows))
+            column = pa.repeat(pa.scalar(value, kind), rows.num_rows)
+            if isinstance(value, str):
+                zeros = pa.array(np.zeros(rows.num_rows, dtype=np.int32))
+                column = pa.DictionaryArray.from_arrays(zeros, pa.array([value]))
+            rows = rows.append_column(name, column)
         return rows
 
 
@@ -156,6 +208,34 @@ def _blobs(kind: str, rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatc
     for start in range(0, rows.num_rows, packing.MOST_BLOB_ROWS):
         blob = packing.to_blob(rows.slice(start, packing.MOST_BLOB_ROWS))
         yield _found(pa.array([kind]), packing.binary_array([blob]))
+
+
+def _by_shard(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of each shard, of rows in order of shards."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        shards = batch.column("shard").to_numpy()
+        starts = [0, *(np.flatnonzero(shards[1:] != shards[:-1]) + 1).tolist()]
+        for start, end in zip(starts, [*starts[1:], len(shards)], strict=True):
+            if waiting and waiting[0].column("shard")[0].as_py() != shards[start]:
+                yield pa.Table.from_batches(waiting)
+                waiting = []
+            waiting.append(batch.slice(start, end - start))
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _written(counts: _Counts, files: Mapping[str, TableFile]) -> Iterator[pa.RecordBatch]:
+    rows = _count_rows(counts)
+    no_files = pa.nulls(rows.num_rows, pa.string())
+    yield pa.RecordBatch.from_arrays([*rows.columns, no_files], schema=WRITTEN)
+    for name, file in files.items():
+        file.close()
+        if file.rows:
+            yield pa.RecordBatch.from_arrays(
+                [[f"{name} out"], pa.nulls(1, pa.string()), [file.rows], [file.name]],
+                schema=WRITTEN,
+            )
 
 
 def _counts(counts: _Counts) -> Iterator[pa.RecordBatch]:

@@ -7,9 +7,11 @@ from their table, if there are any.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -22,6 +24,7 @@ from purgatory_spark._rows.accepted_shards import (
     IS_MALFORMED,
     OWN_KEY,
     REPEATED_IDS,
+    WRITTEN,
     ShardTask,
     TableTask,
     unpack,
@@ -41,9 +44,10 @@ from purgatory_spark._rows.mapped_rows import (
     request_rows,
 )
 from purgatory_spark._rows.packing import PACKED_SCHEMA
-from purgatory_spark._rows.row_counts import COUNTS, RowCounts
-from purgatory_spark._rows.schema import ARROW_SCHEMAS, with_passed
+from purgatory_spark._rows.row_counts import COUNTS, REJECTED, RowCounts, added_up
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, EVENTS, REQUESTS, with_passed
 from purgatory_spark._spark.file_columns import with_row_text
+from purgatory_spark._spark.written_files import keep_files, make_table_folder
 
 #: Ids are looked for by so many hashes, which fit into the memory of any machine.
 _BUCKETS = 2**20
@@ -77,21 +81,29 @@ class AcceptedTables:
     def _shard_task(self) -> ShardTask:
         table, mapping = self._request_input, self.tables.mapping
         return ShardTask(
-            _kept(table),
+            _kept_fields(table),
             table.expected.constants,
+            has_ends=self.tables.events is None,
             has_own_answers=not mapping.key_columns and self.tables.events is None,
         )
 
+    @property
+    def _partitions(self) -> int:
+        spark = self.tables.requests.sparkSession
+        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+    @property
+    def _packed_requests(self) -> DataFrame:
+        table = self._request_input
+        shards = max(self._partitions, min(_MOST_SHARDS, _SHARDS_PER_PARTITION * self._partitions))
+        pack = partial(TableTask("rows", table.mapper, _kept_fields(table)).pack, shards=shards)
+        return _with_malformed(table).mapInArrow(pack, from_arrow_schema(PACKED_SCHEMA))
+
     @cached_property
     def _found_requests(self) -> DataFrame:
-        table, task = self._request_input, self._shard_task
-        spark = self.tables.requests.sparkSession
-        partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        shards = max(partitions, min(_MOST_SHARDS, _SHARDS_PER_PARTITION * partitions))
-        pack = partial(TableTask("rows", table.mapper, _kept(table)).pack, shards=shards)
-        packed = _with_malformed(table).mapInArrow(pack, from_arrow_schema(PACKED_SCHEMA))
-        found = packed.groupBy("shard").applyInArrow(
-            lambda rows: task.decide(rows), from_arrow_schema(FOUND)
+        task, fields = self._shard_task, from_arrow_schema(FOUND)
+        found = self._packed_requests.groupBy("shard").applyInArrow(
+            lambda rows: task.decide(rows), fields
         )
         return self._kept(found)
 
@@ -100,8 +112,8 @@ class AcceptedTables:
         table = self._event_input
         if table is None:
             return None
-        task = TableTask("events", table.mapper, _kept(table))
-        return self._kept(_with_malformed(table).mapInArrow(task.accept, from_arrow_schema(FOUND)))
+        accept = TableTask("events", table.mapper, _kept_fields(table)).accept
+        return self._kept(_with_malformed(table).mapInArrow(accept, from_arrow_schema(FOUND)))
 
     @property
     def requests(self) -> DataFrame:
@@ -118,7 +130,9 @@ class AcceptedTables:
         """Rows of `schema.EVENTS`, which are the ends of requests without a table of events."""
         if self._event_input is not None and self._found_events is not None:
             names, table = ARROW_SCHEMAS["events"].names, self._event_input
-            return _rows(self._found_events, table, _kept(table), names).select(event_columns())
+            return _rows(self._found_events, table, _kept_fields(table), names).select(
+                event_columns()
+            )
         schema, keys = self._shard_task.result_schema, ["watch_keys"]
         if not self.tables.mapping.key_columns:
             keys = [name for name in (OWN_KEY, "request_id") if name in schema.names]
@@ -146,13 +160,15 @@ class AcceptedTables:
             read += [f"{name} of a repeated hour" for name in names]
         return RowCounts(tuple(read), found.where("name IS NOT NULL").select(*COUNTS.names))
 
-    @property
-    def rejects(self) -> DataFrame:
-        """Rows of `schema.REJECTS`, which are read a second time."""
+    def rejects(self, *, has_repeated: bool = True) -> DataFrame:
+        """Return rows of `schema.REJECTS`, which are read a second time.
+
+        `has_repeated`: whether some may be repeated requests.
+        """
         tables, mapping = self.tables, self.tables.mapping
         flagged = request_rows(tables.requests, mapping)
         is_bad = F.col(REASON).isNotNull()
-        if "request_id" in mapping.columns:
+        if "request_id" in mapping.columns and has_repeated:
             bucket = F.pmod(F.xxhash64("host", "request_id"), F.lit(_BUCKETS)).alias(_BUCKET)
             ids = _unpacked(self._found_requests, REPEATED_IDS, _IDS).select(bucket).distinct()
             flagged = flagged.withColumn(_BUCKET, bucket)
@@ -170,6 +186,33 @@ class AcceptedTables:
         flagged = event_rows(tables.events, mapping).where(is_bad)
         return rejects.unionByName(rejected_rows(with_row_text(flagged)))
 
+    def write(self, target: Path) -> tuple[dict[str, int], dict[str, int]]:
+        """Write requests and events into a folder that all workers see, in one job.
+
+        Returns:
+            The number of rows by name, and of rejects by reason.
+        """
+        folder, kinds = os.path.abspath(target), from_arrow_schema(WRITTEN)
+        in_order = self._packed_requests.repartition(self._partitions, "shard")
+        write = partial(self._shard_task.write, folder=folder)
+        written = in_order.sortWithinPartitions("shard").mapInArrow(write, kinds)
+        if self._event_input is not None:
+            table = self._event_input
+            write = partial(
+                TableTask("events", table.mapper, _kept_fields(table)).write, folder=folder
+            )
+            written = written.unionByName(_with_malformed(table).mapInArrow(write, kinds))
+        schemas = {"requests": REQUESTS, "events": EVENTS}
+        for name in schemas:
+            make_table_folder(target / name)
+        # A task has some counts, and a file of each table.
+        found = written.collect()
+        for name, schema in schemas.items():
+            of_table = [row for row in found if row["name"] == f"{name} out" and row["file"]]
+            keep_files(target / name, [row["file"] for row in of_table], schema)
+        names = (*self.counts.names, REJECTED, *[f"{name} out" for name in schemas])
+        return added_up(names, found)
+
     def _kept(self, table: DataFrame) -> DataFrame:
         if self.cached is not None:
             self.cached.append(table.persist())
@@ -182,7 +225,7 @@ def _own_key(requests: DataFrame) -> Column:
     return F.coalesce(*names) if names else F.lit(None)
 
 
-def _kept(table: MapperInput) -> pa.Schema:
+def _kept_fields(table: MapperInput) -> pa.Schema:
     """Return the fields that depend on the rows, and are those of the schema."""
     return pa.schema([field for field in table.schema if field.name != IS_REPEATED_HOUR])
 

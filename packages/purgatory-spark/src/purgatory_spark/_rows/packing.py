@@ -60,7 +60,7 @@ def passed_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
     """Return the columns of `schema.PASSED`, with their defaults in place of nulls."""
     columns = {}
     for passed in PASSED:
-        column = rows.column(passed.name)
+        column = one_chunk(rows.column(passed.name))
         if passed.default is not None and pa.types.is_dictionary(column.type):
             values = pc.fill_null(column.dictionary, passed.default)
             column = pa.DictionaryArray.from_arrays(column.indices, values)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 #: The columns of counts. Of a name and a reason, there may be several, to be added up.
@@ -41,8 +42,14 @@ class RowCounts:
         """Return the rows by name, and the rejected ones by reason."""
         # There are few names and reasons.
         found = self.counts.groupBy("name", "reason").agg(F.sum("rows").alias("rows")).collect()
-        rows = dict.fromkeys((*self.names, REJECTED), 0)
-        for row in found:
-            rows[row["name"]] += row["rows"]
-        rejected = {row["reason"]: row["rows"] for row in found if row["name"] == REJECTED}
-        return rows, dict(sorted(rejected.items()))
+        return added_up((*self.names, REJECTED), found)
+
+
+def added_up(names: Iterable[str], counts: Iterable[Row]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the rows by name, and the rejected ones by reason, of rows of `COUNTS`."""
+    rows, rejected = dict.fromkeys(names, 0), Counter[str]()
+    for row in counts:
+        rows[row["name"]] += row["rows"]
+        if row["name"] == REJECTED:
+            rejected[row["reason"]] += row["rows"]
+    return rows, dict(sorted(rejected.items()))

@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 from purgatory_spark._spark.files import PARQUET_SUFFIX, spark_read_path, spark_write_path
 
 #: The key of the table's schema, as JSON, in the footers of Parquet files that Spark wrote.
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 #: Options of Spark's Parquet writers. The session's default, INT96, is deprecated, and few other
 #: readers keep its microseconds.
 PARQUET_OPTIONS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -25,7 +25,7 @@ def write_spark_table(table: DataFrame, folder: Path) -> None:
 
 def spark_schema(footer: pq.FileMetaData) -> T.StructType | None:
     """Return the schema of a Parquet file that Spark wrote; None for one of another writer."""
-    text = (footer.metadata or {}).get(_SPARK_SCHEMA)
+    text = (footer.metadata or {}).get(SPARK_SCHEMA)
     return T.StructType.fromJson(json.loads(text)) if text else None
 
 
@@ -44,3 +44,8 @@ def read_spark_table(spark: SparkSession, folder: Path) -> DataFrame:
     if schema:
         reader = reader.schema(schema)
     return reader.parquet(spark_read_path(folder))
+
+
+def rows_in(folder: Path) -> int:
+    """Return the number of rows of a table in Parquet, by the footers of its files."""
+    return sum(pq.read_metadata(file).num_rows for file in folder.glob(f"*{PARQUET_SUFFIX}"))

@@ -7,20 +7,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._output_folder import write_json
+from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.row_counts import REJECTED, RowCounts
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
-from purgatory_spark._spark.files import PARQUET_SUFFIX
 from purgatory_spark._spark.job_names import named_jobs
-from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
+from purgatory_spark._spark.spark_tables import read_spark_table, rows_in, write_spark_table
 from purgatory_spark._spark.workers import require_workers
+from purgatory_spark._spark.written_files import keep_files, make_table_folder
 from purgatory_spark._traces.manifest import MANIFEST, read_manifest
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -146,21 +146,25 @@ def write_trace(
     require_workers(imported.requests.sparkSession, target)
     spark = imported.requests.sparkSession
     with damage_described(), named_jobs(spark, f"write the trace {name}"):
-        rows, rejected = imported.counts.collect()
-        no_rejects = spark.createDataFrame([], REJECTS)
-        tables = {
-            "requests": imported.requests,
-            "events": imported.events,
-            "rejects": imported.rejects if rejected else no_rejects,
-        }
-        for kind, table in tables.items():
-            write_spark_table(table, target / kind)
-    written = {kind: _rows_in(target / kind) for kind in tables}
-    rows |= {f"{kind} out": written[kind] for kind in ("requests", "events")}
-    if written["rejects"] != rows[REJECTED]:
+        accepted, rejects = imported.accepted, imported.rejects
+        if accepted is not None:
+            rows, rejected = accepted.write(target)
+            rejects = accepted.rejects(has_repeated=REPEATED in rejected)
+        else:
+            rows, rejected = imported.counts.collect()
+            for kind, table in (("requests", imported.requests), ("events", imported.events)):
+                write_spark_table(table, target / kind)
+                rows[f"{kind} out"] = rows_in(target / kind)
+        if rejected:
+            write_spark_table(rejects, target / "rejects")
+        else:
+            make_table_folder(target / "rejects")
+            keep_files(target / "rejects", [], REJECTS)
+    found = rows_in(target / "rejects")
+    if found != rows[REJECTED]:
         raise TraceFormatError(
             f"{source}: the table changed while it was read: it had {rows[REJECTED]:,} rows that "
-            f"can't be used, and then {written['rejects']:,}"
+            f"can't be used, and then {found:,}"
         )
     manifest = {
         "name": name,
@@ -174,8 +178,3 @@ def write_trace(
     }
     write_json(target / MANIFEST, manifest)
     return TraceFolder(target)
-
-
-def _rows_in(folder: Path) -> int:
-    """Return the number of rows in Parquet files, by their footers."""
-    return sum(pq.read_metadata(file).num_rows for file in folder.glob(f"*{PARQUET_SUFFIX}"))

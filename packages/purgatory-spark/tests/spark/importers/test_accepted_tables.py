@@ -24,6 +24,7 @@ from purgatory_spark._rows.mapped_rows import (
 from purgatory_spark._rows.request_numbers import NUMBERED_BY
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_row_text
+from purgatory_spark._spark.parquet_splits import list_files
 from purgatory_spark._traces.trace_folder import write_trace
 from tests.spark.test_mapped_outcomes import (
     CASES,
@@ -91,6 +92,7 @@ def assert_written(tables: MappedTables, folder: Path, manifest: dict[str, Any])
     for name, expected in tables_of_rows(tables).items():
         written = spark.read.parquet(str(folder / name))
         assert written.dtypes == expected.dtypes
+        assert list_files(str(folder / name), expected.schema), "as Spark writes them"
         found[name] = rows_of(written)
         assert found[name] == rows_of(expected), name
         numbers[name] = len(found[name])
