@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -82,15 +83,34 @@ def few_partitions(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_outcomes_are_those_of_the_rows(few_partitions: SparkSession, case: str) -> None:
+def test_outcomes_are_those_of_the_rows(
+    few_partitions: SparkSession, tmp_path: Path, case: str
+) -> None:
     spark, fields = few_partitions, CASES[case]
+    stored_fields = fields
     if "event_columns" in fields:
         events = table(spark, EVENT_VALUES)
         fields = fields | {"events": events, "event_columns": EVENT_COLUMNS}
-    trace = Trace.from_table(table(spark, VALUES), **fields, time_unit="ms")
+        stored_fields = fields | {"events": stored(events, tmp_path / "events")}
+    calls = table(spark, VALUES)
+    trace = Trace.from_table(calls, **fields, time_unit="ms")
     found = sorted_rows(trace.outcomes())
     assert len(found) > ROWS / 20
     assert found == sorted_rows(outcomes_of(satisfactions(trace.requests, trace.events)))
+    # The workers read the files by themselves.
+    calls = stored(calls, tmp_path / "calls")
+    of_files = Trace.from_table(calls, **stored_fields, time_unit="ms").outcomes()
+    assert not of_files.inputFiles()
+    assert found == sorted_rows(of_files)
+
+
+def stored(rows: DataFrame, folder: Path) -> DataFrame:
+    """Write rows to two files of several row groups, and return a DataFrame of the files."""
+    folder.mkdir()
+    table = rows.toArrow()
+    for number, part in enumerate((table.slice(0, 60), table.slice(60))):
+        pq.write_table(part, folder / f"{number}.parquet", row_group_size=100)
+    return rows.sparkSession.read.parquet(str(folder))
 
 
 @pytest.mark.slow

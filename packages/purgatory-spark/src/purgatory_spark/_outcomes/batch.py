@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +35,13 @@ from purgatory_spark._rows.schema import (
     REQUESTS,
     require,
 )
-from purgatory_spark._spark.parquet_splits import list_files, plan_tasks, read_split
+from purgatory_spark._spark.parquet_splits import (
+    Split,
+    list_files,
+    map_tasks,
+    plan_tasks,
+    read_split,
+)
 from purgatory_spark._spark.schemas import fields_of, to_micros
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.spark_tables import read_spark_table
@@ -105,18 +111,16 @@ def trace_satisfactions(
     sharding = sharding_of(spark, parts)
     tasks = plan_tasks(known, parallelism(spark))
 
-    def read_and_pack(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
-            for kind, splits in groupby(tasks[number], key=lambda split: split.table):
-                rows = (
-                    batch
-                    for split in splits
-                    for batch in read_split(split, ARROW_SCHEMAS[kind], ENCODED[kind])
-                )
-                yield from pack_batches(rows, kind, sharding)
+    def read_and_pack(task: list[Split]) -> Iterator[pa.RecordBatch]:
+        for kind, splits in groupby(task, key=lambda split: split.table):
+            rows = (
+                batch
+                for split in splits
+                for batch in read_split(split, ARROW_SCHEMAS[kind], ENCODED[kind])
+            )
+            yield from pack_batches(rows, kind, sharding)
 
-    task_numbers = spark.range(0, len(tasks), 1, len(tasks))
-    return _satisfactions(task_numbers.mapInArrow(read_and_pack, PACKED), sharding)
+    return _satisfactions(map_tasks(spark, tasks, read_and_pack, PACKED), sharding)
 
 
 def batch_outcomes(

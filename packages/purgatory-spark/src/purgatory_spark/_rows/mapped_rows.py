@@ -78,12 +78,14 @@ class MapperInput:
         columns: The columns that the mapper gets, under names without dots.
         mapper: The function that maps batches of them.
         expected: What it returns for a batch without rows.
+        given: The columns as the mapper gets them, with times in UTC.
     """
 
     rows: DataFrame
     columns: list[Column]
     mapper: BatchMapper
     expected: MappedColumns
+    given: pa.Schema
 
     @property
     def schema(self) -> pa.Schema:
@@ -191,7 +193,8 @@ def _mapper_input(
         # Rows without a position have no order, as those of a table.
         rows = with_second_hours(rows, time, mapping.time_unit, mapping.time_zone)
         inputs.append(F.col(IS_SECOND))
-    return MapperInput(rows, inputs, mapper, expected)
+        empty = empty.append_column(IS_SECOND, pa.array([], pa.bool_()))
+    return MapperInput(rows, inputs, mapper, expected, empty.schema)
 
 
 def _mapped(table: MapperInput) -> DataFrame:

@@ -80,7 +80,7 @@ def _has_nanoseconds(kind: pa.DataType) -> bool:
 
 def _readable_type(kind: pa.DataType) -> pa.DataType:
     """Return the Arrow type that Spark reads a type of Parquet as."""
-    kind = _storage_type(kind)
+    kind = storage_type(kind)
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.int64()
     if pa.types.is_unsigned_integer(kind):
@@ -108,7 +108,7 @@ def read_parquet_rows(
         require_columns(file, names, outer)
         by_schema[schema].append(file)
         for field in schema:
-            found[field.name].setdefault(_storage_type(field.type), file)
+            found[field.name].setdefault(storage_type(field.type), file)
     common = {name: _common_type(name, found[name]) for name in required if found[name]}
     tables = []
     for schema, group in by_schema.items():
@@ -118,7 +118,7 @@ def read_parquet_rows(
         require_columns(group[0], rows.columns, required)
         columns = {name: F.col(quote_column(name)) for name in rows.columns}
         for name, kind in common.items():
-            column = without_nanoseconds(columns[name], _storage_type(schema.field(name).type))
+            column = without_nanoseconds(columns[name], storage_type(schema.field(name).type))
             columns[name] = column.cast(kind) if kind else column
         wanted = [columns[name].alias(name) for name in required]
         no_text = F.lit(None).cast("string").alias(CORRUPT)
@@ -147,7 +147,7 @@ def _family(kind: pa.DataType) -> str:
     return "double" if pa.types.is_floating(kind) else str(kind)
 
 
-def _storage_type(kind: pa.DataType) -> pa.DataType:
+def storage_type(kind: pa.DataType) -> pa.DataType:
     """Return the type in Parquet, which has neither Arrow's dictionaries nor its large strings."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type

@@ -8,12 +8,13 @@ splits, of which each task gets some.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
@@ -106,6 +107,21 @@ def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]
         tasks[number].append(split)
         heapq.heappush(loads, (load + split.end - split.begin, number))
     return [sorted(task, key=lambda split: split.table) for task in tasks]
+
+
+def map_tasks(
+    spark: SparkSession,
+    tasks: list[list[Split]],
+    function: Callable[[list[Split]], Iterator[pa.RecordBatch]],
+    schema: T.StructType,
+) -> DataFrame:
+    """Return what a function yields of the splits of each task, in Python workers."""
+
+    def map_numbers(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in numbers for number in batch.column(0).to_pylist()):
+            yield from function(tasks[number])
+
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(map_numbers, schema)
 
 
 def read_split(
