@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import Future
 from functools import reduce
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from purgatory_spark._outcomes.batch import trace_satisfactions
 from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
+from purgatory_spark._spark.concurrent_jobs import concurrent_jobs
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
 from purgatory_spark._spark.session import session_for
@@ -82,48 +84,50 @@ def _analyze(
 ) -> Analysis:
     sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
     parts, in_use = sizes.parts, timeouts_in_use(trace.manifest["parameters"], sizes.timeouts_ms)
+    keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
+    # Before there are other threads, whose memory would count.
+    bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     folder = target / "outcomes"
     written = Observation()
     results = trace_satisfactions(spark, trace.path, parts=parts)
     results = results.observe(written, *reject_counts(), *_span())
-    write_spark_table(outcomes_of(results), folder)
-    require_no_rejects(written.get, str(trace.path))
-    outcomes = read_spark_table(spark, folder)
-    keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
-    bytes_per_operation = bytes_per_pending_operation(keys_per_request)
-    bins = TimeBins.covering(*_timeline_span(written.get))
-    counts = aggregates.count_outcomes(outcomes, bins, trace.marks).persist()
-    answers = aggregates.count_answers(counts).toArrow().sort_by("bucket")
-    _write_small(answers, target / "answers")
-    times = AnswerTimes.of(answers.to_pylist())
-    cut_off = find_cut_off(times, in_use)
-    suspected = NO_BUCKETS if cut_off is None else cut_off.buckets
-    suggested = timeouts or timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
-    timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
-    tables: dict[str, DataFrame] = {
+    with concurrent_jobs(spark) as start:
+        names = {"answers"}
+
+        def write(name: str, table: DataFrame) -> Future[None]:
+            names.add(name)
+            return start(write_spark_table, table.coalesce(1), target / name)
+
+        for name, table in _replay_tables(spark, replays).items():
+            write(name, table)
+        write_spark_table(outcomes_of(results), folder)
+        require_no_rejects(written.get, str(trace.path))
+        outcomes = read_spark_table(spark, folder)
+        if replays:
+            names.add("agreement")
+            start(_write_agreement, spark, outcomes, replays, target / "agreement")
+        bins = TimeBins.covering(*_timeline_span(written.get))
+        counts = aggregates.count_outcomes(outcomes, bins, trace.marks).persist()
+        answers = aggregates.count_answers(counts).toArrow().sort_by("bucket")
+        _write_small(answers, target / "answers")
+        times = AnswerTimes.of(answers.to_pylist())
+        cut_off = find_cut_off(times, in_use)
+        suspected = NO_BUCKETS if cut_off is None else cut_off.buckets
+        suggested = timeouts or timeouts_for(times.quantiles_ms(SUGGESTED_QUANTILES))
+        timeouts_ms = sorted({*suggested, *in_use} | ({cut_off.at_ms} if cut_off else set()))
         # Its groups are ranked by several tasks, and written by one.
-        "summary": aggregates.summarize_outcomes(counts, suspected).repartition(1),
-        "waits": aggregates.histogram_waits(counts),
-        "timeline": aggregates.timeline(counts, outcomes, bins),
-        "what_if": what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts),
-    }
-    if trace.marks:
-        tables["marks"] = aggregates.compare_marks(counts, trace.marks, suspected)
-    agreement = []
-    if replays:
-        _write_small(compare_replays(spark, outcomes, replays), target / "agreement")
-        agreement = ["agreement"]
-        tables |= _replay_tables(spark, replays)
-    for name, table in tables.items():
-        write_spark_table(table.coalesce(1), target / name)
+        summary = aggregates.summarize_outcomes(counts, suspected).repartition(1)
+        compared = [write("summary", summary)]
+        if trace.marks:
+            marks = aggregates.compare_marks(counts, trace.marks, suspected)
+            compared.append(write("marks", marks))
+        write("timeline", aggregates.timeline(counts, outcomes, bins))
+        write("what_if", what_if(outcomes, timeouts_ms, bytes_per_operation, parts=parts))
+        write("waits", aggregates.histogram_waits(counts))
+        for step in compared:
+            step.result()
+        write("contributors", _contributors(spark, target, has_marks=bool(trace.marks)))
     counts.unpersist()
-    # From the tables as they were written, which are small.
-    summary, marks = (
-        read_spark_table(spark, target / name) if name in tables else None
-        for name in ("summary", "marks")
-    )
-    assert summary is not None
-    write_spark_table(find_contributors(summary, marks), target / "contributors")
     write_json(
         target / MANIFEST,
         {
@@ -135,10 +139,24 @@ def _analyze(
             "arrivals_us": [written.get["first_us"], written.get["last_arrival_us"]],
             "keys_per_request": keys_per_request,
             "bytes_per_operation": bytes_per_operation,
-            "tables": sorted([*tables, *agreement, "answers", "contributors"]),
+            "tables": sorted(names),
         },
     )
     return Analysis(target)
+
+
+def _contributors(spark: SparkSession, target: Path, *, has_marks: bool) -> DataFrame:
+    """Find them in the tables as they were written, which are small."""
+    summary = read_spark_table(spark, target / "summary")
+    return find_contributors(
+        summary, read_spark_table(spark, target / "marks") if has_marks else None
+    )
+
+
+def _write_agreement(
+    spark: SparkSession, outcomes: DataFrame, replays: list[ReplayFolder], folder: Path
+) -> None:
+    _write_small(compare_replays(spark, outcomes, replays), folder)
 
 
 def _write_small(table: pa.Table, folder: Path) -> None:
@@ -172,6 +190,8 @@ def _timeline_span(observed: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _replay_tables(spark: SparkSession, replays: list[ReplayFolder]) -> dict[str, DataFrame]:
+    if not replays:
+        return {}
     hosts = [
         replay.table(spark, "hosts").withColumn("design", F.lit(replay.name)) for replay in replays
     ]

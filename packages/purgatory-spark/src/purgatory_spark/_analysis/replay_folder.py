@@ -16,6 +16,7 @@ from purgatory_spark._outcomes.results import outcomes_of, reject_counts, requir
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
 from purgatory_spark._rows.schema import OUTCOMES
+from purgatory_spark._spark.concurrent_jobs import concurrent_jobs
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.session import session_for
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
@@ -91,14 +92,21 @@ def write_replays(
     replayed = replayed.persist(StorageLevel.DISK_ONLY)
     rejects = Observation()
     observed = replayed.observe(rejects, *reject_counts())
-    for number, target in enumerate(settings):
-        is_of_design = F.col(DESIGN_NUMBER) == number
-        # An observation counts in one query only.
-        outcomes = outcomes_of(replayed if number else observed).where(is_of_design)
-        write_spark_table(outcomes.select(*OUTCOMES.names, "late_ms"), target / "outcomes")
-        hosts = replayed.where(is_of_design & (F.col("kind") == "hosts"))
-        hosts = hosts.select("host", "stats.*").select("host", *HOSTS.names)
-        write_spark_table(hosts, target / "hosts")
+    with concurrent_jobs(replayed.sparkSession) as start:
+        for number, target in enumerate(settings):
+            is_of_design = F.col(DESIGN_NUMBER) == number
+            # An observation counts in one query only.
+            outcomes = outcomes_of(replayed if number else observed).where(is_of_design)
+            step = start(
+                write_spark_table,
+                outcomes.select(*OUTCOMES.names, "late_ms"),
+                target / "outcomes",
+            )
+            if not number:
+                step.result()  # The others read what it has persisted.
+            hosts = replayed.where(is_of_design & (F.col("kind") == "hosts"))
+            hosts = hosts.select("host", "stats.*").select("host", *HOSTS.names)
+            start(write_spark_table, hosts, target / "hosts")
     replayed.unpersist()
     require_no_rejects(rejects.get, "the replayed trace")
     for target, of_design in settings.items():
