@@ -18,7 +18,7 @@ from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._rows.mapping import TableMapping
-from purgatory_spark._rows.schema import REQUESTS
+from purgatory_spark._rows.schema import EVENTS, REQUESTS
 from purgatory_spark._spark.files import CORRUPT, RAW
 from purgatory_spark._stream.endpoints.address import AddressOptions, parse_endpoints
 from purgatory_spark._stream.endpoints.avro_rows import AvroMessages, require_avro
@@ -223,6 +223,70 @@ def test_parquet_file_without_a_mapped_column_ends_the_stream(
     requests = streaming.readStream.schema(REQUESTS).parquet(str(folder)).where("false")
     results = delayed_operations(requests, events, settings=StreamSettings(shards=1))
     with pytest.raises(StreamingQueryException, match=r"2\.parquet: missing columns: replica"):
+        written(results, tmp_path / "checkpoint")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "is_empty"),
+    [
+        ("parquet", False),
+        ("parquet", True),
+        ("partitions", False),
+        ("mapped parquet", False),
+        ("json", False),
+        ("csv", True),
+    ],
+)
+def test_later_file_that_spark_takes_for_a_pattern_ends_the_stream(
+    streaming: SparkSession, tmp_path: Path, kind: str, is_empty: bool
+) -> None:
+    """Spark would read the batch's other file twice, even if the named one has no rows."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    events = pa.table(
+        {
+            "host": ["a"],
+            "key": ["x"],
+            "occurred_at": pa.array([EPOCH + SECOND], pa.timestamp("us", tz="UTC")),
+            "amount": [1.0],
+        }
+    )
+    row = {"host": "a", "key": "x", "occurred_at": "1970-01-01T00:00:01Z", "amount": 1.0}
+    suffix = {"json": "json", "csv": "csv"}.get(kind, "parquet")
+
+    def write(name: str) -> None:
+        file = folder / f"{name}.{suffix}"
+        if is_empty and name == "[a]":
+            file.touch()
+        elif kind == "json":
+            file.write_text(json.dumps(row) + "\n")
+        elif kind == "csv":
+            file.write_text("replica,at\na,1\n")
+        else:
+            rows = pa.table({"replica": ["a"], "at": [1]}) if kind.startswith("mapped") else events
+            pq.write_table(rows, file)
+
+    if kind == "partitions":
+        folder = folder / "day=1"
+        folder.mkdir()
+    write("1")
+    source = FolderSource(tmp_path / "in", "parquet" if suffix == "parquet" else suffix)
+    (tmp_path / "none").mkdir()
+    requests = streaming.readStream.schema(REQUESTS).parquet(str(tmp_path / "none"))
+    if kind in ("mapped parquet", "csv"):
+        rows = source.read_columns(streaming, ["at", "replica"], ())
+        writes = streaming.createDataFrame(
+            [], "id STRING, at BIGINT, replicas ARRAY<STRING>, acks INT"
+        )
+        _, table = map_streams(writes, MAPPING, events=rows)
+    else:
+        table = source.read(streaming, EVENTS)
+    write("[a]")
+    results = delayed_operations(requests, table, settings=StreamSettings(shards=1))
+    with pytest.raises(
+        StreamingQueryException, match=r"\[a\]\.\w+: in a stream, Spark reads files"
+    ):
         written(results, tmp_path / "checkpoint")
 
 

@@ -12,6 +12,7 @@ import pytest
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
 from purgatory_spark._stream.endpoints.folders import FolderSource
+from purgatory_spark._stream.packing import Packer
 from purgatory_spark._stream.parquet_rows import rows_of_files
 
 AT_US = 1_700_000_000_123_000
@@ -82,15 +83,18 @@ def test_path_that_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: st
     (tmp_path / name).mkdir()
     with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
         FolderSource(tmp_path / name).require_folder()
-    file = tmp_path / "files" / f"{name}.parquet"
-    file.parent.mkdir()
-    pq.write_table(EVENTS, file)
+    file = tmp_path / "files" / "more" / f"{name}.parquet"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    folder = tmp_path / "files"
+    packer = Packer("events", (0,), by_key=False, file_columns=(), folder=str(folder))
     with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
-        read(file)
+        list(packer([]))
     with pytest.raises(TraceFormatError, match="Spark reads files twice if a path has"):
-        FolderSource(file.parent).require_folder()
+        FolderSource(folder).require_folder()
     file.rename(file.with_name(f".{file.name}"))  # Spark reads no hidden files.
-    FolderSource(file.parent).require_folder()
+    FolderSource(folder).require_folder()
+    assert list(packer([])) == []
 
 
 def test_file_without_a_column_is_refused(tmp_path: Path) -> None:

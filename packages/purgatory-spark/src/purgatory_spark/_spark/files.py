@@ -126,6 +126,19 @@ def require_no_pattern(path: Path) -> None:
         )
 
 
+def require_no_patterns_in(folder: Path) -> None:
+    """Refuse a folder with a path that has a pattern's characters; see `require_no_pattern`.
+
+    Hidden files and folders are left out, as Spark does not read them.
+    """
+    require_no_pattern(folder)
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith((".", "_"))]
+        for name in (*folders, *files):
+            if _PATTERN.search(name) and not name.startswith((".", "_")):
+                require_no_pattern(Path(parent, name))
+
+
 def spark_write_path(path: Path) -> str:
     """Return the URL of a local path for Spark's writers, which know no patterns.
 

@@ -15,7 +15,7 @@ from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
 from purgatory_spark._spark.session import require_stream_settings
 from purgatory_spark._spark.workers import require_local_python
 from purgatory_spark._stream.packing import TIMED_SCHEMA, Packer, shard_labels
-from purgatory_spark._stream.parquet_rows import FILE
+from purgatory_spark._stream.parquet_rows import FILE, FOLDER
 from purgatory_spark._stream.processor import STEPPED, ShardProcessor, results_of, step_counts
 from purgatory_spark._stream.progress import OBSERVED
 from purgatory_spark._stream.state import rows
@@ -144,12 +144,14 @@ def _packed(
     described = [name for name in _SOURCE_COLUMNS if name in getattr(table, "columns", ())]
     is_files = getattr(table, "columns", ()) == [FILE]
     checked = table if is_files else require(table, schema, kind, described)
-    metadata = (table.schema[SOURCE].metadata or {}) if SOURCE in described else {}
+    source = next((name for name in (FILE, SOURCE) if is_files or name in described), None)
+    metadata = {} if source is None else table.schema[source].metadata or {}
     packer = Packer(
         kind,
         labels,
         by_key=settings.route == BY_KEY,
         file_columns=tuple(metadata.get(FILE_COLUMNS, file_columns(schema))),
+        folder=metadata.get(FOLDER),
     )
     packed = checked.mapInArrow(packer, _PACKED)
     timed = packed.select(

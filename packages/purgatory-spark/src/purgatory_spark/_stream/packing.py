@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from purgatory_spark._rows import packing
 from purgatory_spark._rows.column_checks import quorum_of, reject_reasons
 from purgatory_spark._rows.schema import AGGREGATES
 from purgatory_spark._spark.arrays import Bools, Ints, Words
-from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE
+from purgatory_spark._spark.files import CORRUPT, RAW, SOURCE, require_no_patterns_in
 from purgatory_spark._spark.hashes import SEED, int_with_hash, xxhash64
 from purgatory_spark._spark.parquet_files import require_parquet_columns
 from purgatory_spark._spark.schemas import batch_to_micros
@@ -54,16 +55,21 @@ def shard_labels(shards: int, *, even: bool) -> tuple[int, ...]:
 class Packer:
     """Checks the rows of one input, or of its files, and packs them into a blob for each shard.
 
-    A Parquet file that the column `SOURCE` names must have the `file_columns`.
+    A Parquet file that the column `SOURCE` names must have the `file_columns`. No path in the
+    `folder` may have a pattern's characters, of which `require_no_pattern` says why. A file of a
+    batch is there before the batch's first task, so the task ends before any of its rows count.
     """
 
     kind: str
     labels: tuple[int, ...]
     by_key: bool
     file_columns: tuple[str, ...]
+    folder: str | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_imported_objects()
+        if self.folder is not None:
+            require_no_patterns_in(Path(self.folder))
         for batch in batches:
             if batch.schema.names == [FILE]:
                 for rows_of_file in rows_of_files(batch.column(FILE).to_pylist(), self.kind):

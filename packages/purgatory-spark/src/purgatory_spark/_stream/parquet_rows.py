@@ -6,6 +6,7 @@ and gives their paths to the workers, which read them by Arrow.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.packing import ENCODED
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
-from purgatory_spark._spark.files import require_columns, require_no_pattern, spark_read_path
+from purgatory_spark._spark.files import require_columns, spark_read_path
 from purgatory_spark._spark.parquet_batches import parquet_batches
 from purgatory_spark._spark.parquet_files import parquet_schema
 
 #: The only column of a DataFrame of files: the path of one, as Hadoop writes it, for its rows.
 FILE = "_purgatory_file"
+#: A key of the metadata of columns that describe a row's source: the folder that Spark reads, whose
+#: paths tasks check.
+FOLDER = "purgatory.folder"
 #: What Spark's reader of whole files returns. It reads the contents only if they are selected.
 _BINARY_FILES = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
 
@@ -33,7 +37,9 @@ def stream_files(reader: DataStreamReader, folder: Path) -> DataFrame:
     Its part of a checkpoint is that of Spark's Parquet reader: a list of files, by batch.
     """
     files = reader.schema(_BINARY_FILES).format("binaryFile").load(spark_read_path(folder))
-    return files.where("length > 0").select(F.col("path").alias(FILE))
+    return files.where("length > 0").select(
+        F.col("path").alias(FILE, metadata={FOLDER: os.path.abspath(folder)})
+    )
 
 
 def rows_of_files(paths: Iterable[str], kind: str) -> Iterator[pa.RecordBatch]:
@@ -45,7 +51,6 @@ def rows_of_files(paths: Iterable[str], kind: str) -> Iterator[pa.RecordBatch]:
     schema = ARROW_SCHEMAS[kind]
     for path in paths:
         file = path.removeprefix("file:")
-        require_no_pattern(Path(file))
         given = parquet_schema(Path(file))
         require_columns(file, given.names, schema.names)
         for field in schema:

@@ -6,6 +6,7 @@ columns are found in the first file of the folder, and files that differ end the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import reduce
@@ -29,7 +30,7 @@ from purgatory_spark._spark.files import (
     SOURCE,
     quote_column,
     require_columns,
-    require_no_pattern,
+    require_no_patterns_in,
     spark_read_path,
     spark_write_path,
 )
@@ -38,7 +39,7 @@ from purgatory_spark._spark.schemas import text_schema
 from purgatory_spark._spark.spark_tables import PARQUET_OPTIONS
 from purgatory_spark._stream.endpoints.json_rows import read_json_fields, read_json_rows
 from purgatory_spark._stream.job import FILE_COLUMNS
-from purgatory_spark._stream.parquet_rows import stream_files
+from purgatory_spark._stream.parquet_rows import FOLDER, stream_files
 
 OUTPUT_FORMATS = ("parquet", "json")
 #: Tables of the schema have arrays, which CSV has not: it needs a mapping.
@@ -70,14 +71,11 @@ class FolderSource:
             require_at_least(1, files_per_batch=self.files_per_batch)
 
     def require_folder(self) -> None:
-        require_no_pattern(self.folder)
         if not self.folder.is_dir():
             raise TraceFormatError(
                 f"{self.folder}: no such folder; create it before the stream starts"
             )
-        for path in self.folder.rglob("*"):
-            if not path.name.startswith((".", "_")):
-                require_no_pattern(path)
+        require_no_patterns_in(self.folder)
 
     def identity(self, spark: SparkSession) -> str:  # noqa: ARG002 - the same in every session
         return _identity(self.folder, self.format)
@@ -85,14 +83,16 @@ class FolderSource:
     def read(self, spark: SparkSession, schema: T.StructType) -> DataFrame:
         reader = self._reader(spark)
         if self.format == "json":
-            return read_json_rows(self._lines(reader), schema)
+            rows = read_json_rows(self._lines(reader), schema)
+            return rows.withColumn(SOURCE, self._described(F.lit(None).cast("string")))
         if any(self.folder.rglob("*.parquet")):
             require(read_parquet(spark, self.folder), schema, str(self.folder))
         # Only Spark's reader takes columns from the names of folders.
         if not any(folder.is_dir() for folder in self.folder.rglob("*=*")):
             return stream_files(reader, self.folder)
         rows = reader.schema(schema).parquet(spark_read_path(self.folder))
-        return rows.select(*schema.names, _file_to_check(file_columns(schema)).alias(SOURCE))
+        file = self._described(_file_to_check(file_columns(schema)))
+        return rows.select(*schema.names, file)
 
     def read_columns(
         self, spark: SparkSession, columns: Iterable[str], lists: Collection[str]
@@ -103,10 +103,20 @@ class FolderSource:
         """
         reader = self._reader(spark)
         if self.format == "json":
-            return read_json_fields(self._lines(reader), columns, lists).drop("value")
-        if self.format == "csv":
-            return _read_csv_columns(reader, self.folder, columns)
-        return _read_parquet_columns(spark, reader, self.folder, columns)
+            rows = read_json_fields(self._lines(reader), columns, lists).drop("value")
+        elif self.format == "csv":
+            rows = _read_csv_columns(reader, self.folder, columns)
+        else:
+            columns = list(columns)
+            rows = _read_parquet_columns(spark, reader, self.folder, columns)
+            file = self._described(F.col(SOURCE), {FILE_COLUMNS: columns})
+            return rows.withColumn(SOURCE, file)
+        return rows.withColumn(SOURCE, self._described(F.lit(None).cast("string")))
+
+    def _described(self, source: Column, metadata: dict[str, Any] | None = None) -> Column:
+        """Return the column `SOURCE` with what tasks must know of the folder."""
+        folder = os.path.abspath(self.folder)
+        return source.alias(SOURCE, metadata={FOLDER: folder, **(metadata or {})})
 
     def _reader(self, spark: SparkSession) -> DataStreamReader:
         self.require_folder()
@@ -182,10 +192,9 @@ def _read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[
 
 
 def _read_parquet_columns(
-    spark: SparkSession, reader: DataStreamReader, folder: Path, columns: Iterable[str]
+    spark: SparkSession, reader: DataStreamReader, folder: Path, columns: list[str]
 ) -> DataFrame:
     """Return columns of Parquet files, in the types of the first, and those that describe a row."""
-    columns = list(columns)
     file = _first_file(folder, (PARQUET_SUFFIX,))
     stored = parquet_schema(file)
     require_columns(file, stored.names, columns)
@@ -198,7 +207,7 @@ def _read_parquet_columns(
         ],
         _as_json(schema.names).alias(RAW),
         F.lit(None).cast("string").alias(CORRUPT),
-        _file_to_check(columns).alias(SOURCE, metadata={FILE_COLUMNS: columns}),
+        _file_to_check(columns).alias(SOURCE),
     )
 
 
