@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from purgatory_spark._errors import TraceFormatError
+from purgatory_spark._spark.files import require_columns
 
 #: Rows are decoded in batches of this many, so that memory does not depend on a file's row groups.
 BATCH_ROWS = 131_072
@@ -24,15 +25,13 @@ def parquet_batches(
     """Yield rows in the columns of `schema`; timestamps become microseconds.
 
     `source`: a path or an open file, which errors call `name`. `dictionaries`: columns of text that
-    stay dictionaries. `row_groups`: chooses row groups; None takes all.
+    stay dictionaries. `row_groups`: checks the file and chooses row groups; None takes all.
     """
     try:
         with pq.ParquetFile(
             source, read_dictionary=list(dictionaries), coerce_int96_timestamp_unit="us"
         ) as file:
-            missing = [name for name in schema.names if name not in file.schema_arrow.names]
-            if missing:
-                raise TraceFormatError(f"{name}: missing columns: {', '.join(missing)}")
+            require_columns(name, file.schema_arrow.names, schema.names)
             groups = None if row_groups is None else row_groups(file.metadata)
             batches = file.iter_batches(
                 BATCH_ROWS, row_groups=groups, columns=schema.names, use_threads=groups is None

@@ -32,10 +32,13 @@ from purgatory_spark._spark.files import (
 
 def parquet_schema(file: Path) -> pa.Schema:
     try:
-        stored = pq.read_metadata(file).schema
-        schema = stored.to_arrow_schema()
+        return arrow_schema(pq.read_metadata(file).schema)
     except (OSError, ValueError) as error:
         raise TraceFormatError(f"{file}: can't be read as Parquet ({error})") from error
+
+
+def arrow_schema(stored: pq.ParquetSchema) -> pa.Schema:
+    schema = stored.to_arrow_schema()
     # Arrow takes INT96 for nanoseconds. Spark writes it by default, and reads it as microseconds.
     columns = [stored.column(number) for number in range(len(stored))]
     for name in [column.path for column in columns if column.physical_type == "INT96"]:

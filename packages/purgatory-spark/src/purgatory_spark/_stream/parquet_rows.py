@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -18,9 +20,9 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._rows.packing import ENCODED
 from purgatory_spark._rows.schema import ARROW_SCHEMAS
-from purgatory_spark._spark.files import require_columns, spark_read_path
+from purgatory_spark._spark.files import spark_read_path
 from purgatory_spark._spark.parquet_batches import parquet_batches
-from purgatory_spark._spark.parquet_files import parquet_schema
+from purgatory_spark._spark.parquet_files import arrow_schema
 
 #: The only column of a DataFrame of files: the path of one, as Hadoop writes it, for its rows.
 FILE = "_purgatory_file"
@@ -51,18 +53,21 @@ def rows_of_files(paths: Iterable[str], kind: str) -> Iterator[pa.RecordBatch]:
     schema = ARROW_SCHEMAS[kind]
     for path in paths:
         file = path.removeprefix("file:")
-        given = parquet_schema(Path(file))
-        require_columns(file, given.names, schema.names)
-        for field in schema:
-            stored = given.field(field.name).type
-            if not _is_readable(stored, field):
-                raise TraceFormatError(
-                    f"{file}: column {field.name} is {stored}, not {_expected(field)}"
-                )
         # With its row groups chosen, a file is read by one thread: a task has one core.
         yield from parquet_batches(
-            file, file, schema, ENCODED[kind], lambda metadata: list(range(metadata.num_row_groups))
+            file, file, schema, ENCODED[kind], partial(_checked_row_groups, file, schema)
         )
+
+
+def _checked_row_groups(file: str, schema: pa.Schema, metadata: pq.FileMetaData) -> list[int]:
+    given = arrow_schema(metadata.schema)
+    for field in schema:
+        stored = given.field(field.name).type
+        if not _is_readable(stored, field):
+            raise TraceFormatError(
+                f"{file}: column {field.name} is {stored}, not {_expected(field)}"
+            )
+    return list(range(metadata.num_row_groups))
 
 
 def _is_readable(stored: pa.DataType, field: pa.Field) -> bool:
