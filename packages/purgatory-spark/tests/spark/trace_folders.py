@@ -94,11 +94,11 @@ def imported_rows(spark: SparkSession, source: Path | str, **settings: Any) -> I
     """Import `source` with these `ImportSettings`, and collect all tables in one job."""
     with read_trace(spark, source, ImportSettings(**settings)) as trace:
         tables = {"requests": trace.requests, "events": trace.events, "rejects": trace.rejects}
-        rows = collect_tables(tables | {"counts": trace.counts.counts})
+        rows = collect_tables(tables | {"counts": trace.tables.counts.counts})
     counts = Counter[tuple[str, str | None]]()
     for row in rows["counts"]:
         counts[row["name"], row["reason"]] += row["rows"]
-    rows_read = {name.removesuffix(" in"): counts[name, None] for name in trace.counts.names}
+    rows_read = {name.removesuffix(" in"): counts[name, None] for name in trace.tables.counts.names}
     assert len(rows["rejects"]) <= sum(rows_read.values())
     assert Counter((REJECTED, row["reason"]) for row in rows["rejects"]) == {
         key: number for key, number in counts.items() if key[0] == REJECTED

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
 from purgatory_spark._rows.row_counts import RowCounts
@@ -84,12 +84,10 @@ def import_azure_llm(
         F.col("generated").cast("double").alias("amount"),
     )
     rejects = checks.rejected_rows(flagged)
+    counts = RowCounts.of({"rows in": flagged}, rejects)
     return ImportedTrace(
         format="azure-llm",
-        requests=requests,
-        events=events,
-        rejects=rejects,
-        counts=RowCounts.of({"rows in": flagged}, rejects),
+        tables=CheckedTables(requests, events, rejects, counts),
         notes=[
             f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per context "
             f"token + {ms_per_generated_token:g} ms per generated token."

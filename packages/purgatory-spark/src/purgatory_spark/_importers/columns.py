@@ -82,18 +82,9 @@ def map_rows(
     """
     mapping.require_events(event_rows is not None)
     cached: list[DataFrame] = []
-    tables = MappedTables(rows, mapping, event_rows)
-    accepted = AcceptedTables(tables, cached if cache else None)
-    return ImportedTrace(
-        format="columns",
-        requests=accepted.requests,
-        events=accepted.events,
-        rejects=accepted.rejects(),
-        counts=accepted.counts,
-        notes=[_note(mapping), *_zone_notes(mapping)],
-        cached=cached,
-        accepted=accepted,
-    )
+    tables = AcceptedTables(MappedTables(rows, mapping, event_rows), cached if cache else None)
+    notes = [_note(mapping), *_zone_notes(mapping)]
+    return ImportedTrace("columns", tables, notes, cached)
 
 
 def _zone_notes(mapping: TableMapping) -> list[str]:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._importers.columns import map_rows
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows.mapping import TableMapping
 
@@ -53,15 +53,13 @@ def import_hash_ids(
         ),
         cache=True,
     )
-    trace.format = "hash-ids"
-    trace.accepted = None  # Its requests have no type.
-    trace.requests = trace.requests.withColumn(
-        "request_type", F.lit("prompt (derived service time)")
-    )
-    trace.notes = [
+    # Its requests have a type, which no column has.
+    requests = trace.requests.withColumn("request_type", F.lit("prompt (derived service time)"))
+    tables = CheckedTables(requests, trace.events, trace.rejects, trace.tables.counts)
+    notes = [
         "A request waits until all blocks of its prompt are in the cache, and fills those that are "
         "not.",
         f"Service times are DERIVED, not recorded: {ms_per_context_token:g} ms per token of the "
         "prompt.",
     ]
-    return trace
+    return ImportedTrace("hash-ids", tables, notes, trace.cached)

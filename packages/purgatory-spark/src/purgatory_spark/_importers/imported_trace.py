@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._rows.accepted_tables import AcceptedTables
 from purgatory_spark._rows.mapped_rows import MappedTables
 from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import REQUESTS, with_passed
+
+
+@dataclass(frozen=True)
+class CheckedTables:
+    """The rows of a trace, accepted and rejected.
+
+    Attributes:
+        requests: Rows of `schema.REQUESTS`, which may lack columns that are passed on.
+        events: Rows of `schema.EVENTS`.
+        rejects: Rows of `schema.REJECTS`.
+        counts: How many rows were read, and rejected.
+    """
+
+    requests: DataFrame
+    events: DataFrame
+    rejects: DataFrame
+    counts: RowCounts
 
 
 @dataclass
@@ -22,33 +40,46 @@ class ImportedTrace:
 
     Attributes:
         format: One of `trace_reader.FORMATS`, or `workload`.
-        requests: Rows of `schema.REQUESTS`.
-        events: Rows of `schema.EVENTS`.
-        rejects: Rows of `schema.REJECTS`.
-        counts: How many rows were read, and rejected.
+        tables: The rows. Mapped tables are `AcceptedTables`, if nothing else was done to them.
         notes: Remarks that readers of a report need to know.
         cached: The data frames that `unpersist` removes from Spark's cache.
-        accepted: The rows of mapped tables, if that is all that was done to them.
     """
 
     format: str
-    requests: DataFrame
-    events: DataFrame
-    rejects: DataFrame
-    counts: RowCounts
+    tables: CheckedTables | AcceptedTables
     notes: list[str] = field(default_factory=list)
     cached: list[DataFrame] = field(default_factory=list)
-    accepted: AcceptedTables | None = None
 
-    def __post_init__(self) -> None:
-        if self.requests.columns != REQUESTS.names:
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the data frames."""
+        tables = self.tables
+        table = tables.tables.requests if isinstance(tables, AcceptedTables) else tables.requests
+        return table.sparkSession
+
+    @cached_property
+    def requests(self) -> DataFrame:
+        """Rows of `schema.REQUESTS`."""
+        requests = self.tables.requests
+        if requests.columns != REQUESTS.names:
             # A format need not know of all columns that are passed on.
-            self.requests = with_passed(self.requests).select(*REQUESTS.names)
+            requests = with_passed(requests).select(*REQUESTS.names)
+        return requests
+
+    @property
+    def events(self) -> DataFrame:
+        """Rows of `schema.EVENTS`."""
+        return self.tables.events
+
+    @property
+    def rejects(self) -> DataFrame:
+        """Rows of `schema.REJECTS`."""
+        return self.tables.rejects
 
     @property
     def mapped(self) -> MappedTables | None:
         """The tables before they were mapped, if that is all that was done to them."""
-        return None if self.accepted is None else self.accepted.tables
+        return self.tables.tables if isinstance(self.tables, AcceptedTables) else None
 
     def unpersist(self) -> None:
         """Drop the cached rows. The data frames stay usable, and read the files again."""

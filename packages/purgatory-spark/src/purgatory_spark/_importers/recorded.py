@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._rows.chains import flag_repeated, mark_chains
 from purgatory_spark._rows.checks import (
     REASON,
@@ -49,10 +49,12 @@ def check_tables(requests: DataFrame, events: DataFrame) -> ImportedTrace:
     rejects = rejected_rows(flagged_requests).unionByName(rejected_rows(flagged_events))
     return ImportedTrace(
         format="recorded",
-        requests=accepted_rows(flagged_requests).select(*REQUESTS.names),
-        events=accepted_rows(flagged_events).select(*EVENTS.names),
-        rejects=rejects,
-        counts=RowCounts.of({"requests in": chains, "events in": flagged_events}, rejects),
+        tables=CheckedTables(
+            requests=accepted_rows(flagged_requests).select(*REQUESTS.names),
+            events=accepted_rows(flagged_events).select(*EVENTS.names),
+            rejects=rejects,
+            counts=RowCounts.of({"requests in": chains, "events in": flagged_events}, rejects),
+        ),
         cached=[chains, flagged_events],
     )
 

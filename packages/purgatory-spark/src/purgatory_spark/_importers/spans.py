@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._importers.table_source import TableSource, read_source
 from purgatory_spark._rows import checks
 from purgatory_spark._rows.row_counts import RowCounts
@@ -161,12 +161,10 @@ def spans_trace(
     events = pairs.where(F.col(_GIVEN_UP_US).isNull()).select(
         "host", "key", F.timestamp_micros("end_us").alias("occurred_at"), F.lit(1.0).alias("amount")
     )
+    counts = RowCounts.of({"spans in": flagged, "spans kept": accepted}, rejects)
     return ImportedTrace(
         format="spans",
-        requests=requests,
-        events=events,
-        rejects=rejects,
-        counts=RowCounts.of({"spans in": flagged, "spans kept": accepted}, rejects),
+        tables=CheckedTables(requests, events, rejects, counts),
         notes=[
             f"A request is a span with children; it waits for {_wait(keys, quantifier)}.",
             *([] if given_up is None else [given_up.note]),

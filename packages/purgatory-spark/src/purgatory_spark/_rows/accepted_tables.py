@@ -44,10 +44,12 @@ from purgatory_spark._rows.mapped_rows import (
     request_rows,
 )
 from purgatory_spark._rows.packing import PACKED_SCHEMA
+from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.row_counts import COUNTS, REJECTED, RowCounts, added_up
-from purgatory_spark._rows.schema import ARROW_SCHEMAS, EVENTS, REQUESTS, with_passed
+from purgatory_spark._rows.schema import ARROW_SCHEMAS, EVENTS, REJECTS, REQUESTS, with_passed
 from purgatory_spark._spark.file_columns import with_row_text
-from purgatory_spark._spark.written_files import keep_files, make_table_folder
+from purgatory_spark._spark.spark_tables import write_spark_table
+from purgatory_spark._spark.written_files import keep_files, make_table_folder, write_no_rows
 
 #: Ids are looked for by so many hashes, which fit into the memory of any machine.
 _BUCKETS = 2**20
@@ -68,14 +70,11 @@ class AcceptedTables:
     tables: MappedTables
     cached: list[DataFrame] | None
 
-    @cached_property
-    def _request_input(self) -> MapperInput:
-        return request_input(self.tables.requests, self.tables.mapping)
-
-    @cached_property
-    def _event_input(self) -> MapperInput | None:
-        events = self.tables.events
-        return None if events is None else event_input(events, self.tables.mapping)
+    def __post_init__(self) -> None:
+        mapping, events = self.tables.mapping, self.tables.events
+        # Columns of types that can't hold their fields are errors here already.
+        self._request_input = request_input(self.tables.requests, mapping)
+        self._event_input = None if events is None else event_input(events, mapping)
 
     @cached_property
     def _shard_task(self) -> ShardTask:
@@ -115,7 +114,7 @@ class AcceptedTables:
         accept = TableTask("events", table.mapper, _kept_fields(table)).accept
         return self._kept(_with_malformed(table).mapInArrow(accept, from_arrow_schema(FOUND)))
 
-    @property
+    @cached_property
     def requests(self) -> DataFrame:
         """Rows of `schema.REQUESTS`."""
         table, schema = self._request_input, self._shard_task.result_schema
@@ -125,7 +124,7 @@ class AcceptedTables:
             rows = rows.withColumn("watch_keys", F.array(_own_key(rows)))
         return with_passed(rows).select(request_columns())
 
-    @property
+    @cached_property
     def events(self) -> DataFrame:
         """Rows of `schema.EVENTS`, which are the ends of requests without a table of events."""
         if self._event_input is not None and self._found_events is not None:
@@ -151,20 +150,24 @@ class AcceptedTables:
     @property
     def counts(self) -> RowCounts:
         found = self._found_requests
-        names = ["rows"]
         if self._found_events is not None:
             found = found.unionByName(self._found_events)
-            names.append("events")
-        read = [f"{name} in" for name in names]
-        if self.tables.mapping.time_zone != "UTC":
-            read += [f"{name} of a repeated hour" for name in names]
-        return RowCounts(tuple(read), found.where("name IS NOT NULL").select(*COUNTS.names))
+        counts = found.where("name IS NOT NULL").select(*COUNTS.names)
+        return RowCounts(self._counted_names, counts)
 
-    def rejects(self, *, has_repeated: bool = True) -> DataFrame:
-        """Return rows of `schema.REJECTS`, which are read a second time.
+    @property
+    def _counted_names(self) -> tuple[str, ...]:
+        names = ["rows"] if self.tables.events is None else ["rows", "events"]
+        kinds = ["in"] if self.tables.mapping.time_zone == "UTC" else ["in", "of a repeated hour"]
+        return tuple(f"{name} {kind}" for kind in kinds for name in names)
 
-        `has_repeated`: whether some may be repeated requests.
-        """
+    @cached_property
+    def rejects(self) -> DataFrame:
+        """Rows of `schema.REJECTS`."""
+        return self._rejects(has_repeated=True)
+
+    def _rejects(self, *, has_repeated: bool) -> DataFrame:
+        """Return the rejects, for which the table is read a second time."""
         tables, mapping = self.tables, self.tables.mapping
         flagged = request_rows(tables.requests, mapping)
         is_bad = F.col(REASON).isNotNull()
@@ -187,7 +190,7 @@ class AcceptedTables:
         return rejects.unionByName(rejected_rows(with_row_text(flagged)))
 
     def write(self, target: Path) -> tuple[dict[str, int], dict[str, int]]:
-        """Write requests and events into a folder that all workers see, in one job.
+        """Write requests and events into a folder that all workers see, in one job, and rejects.
 
         Returns:
             The number of rows by name, and of rejects by reason.
@@ -210,8 +213,14 @@ class AcceptedTables:
         for name, schema in schemas.items():
             of_table = [row for row in found if row["name"] == f"{name} out" and row["file"]]
             keep_files(target / name, [row["file"] for row in of_table], schema)
-        names = (*self.counts.names, REJECTED, *[f"{name} out" for name in schemas])
-        return added_up(names, found)
+        names = (*self._counted_names, REJECTED, *[f"{name} out" for name in schemas])
+        rows, rejected = added_up(names, found)
+        if rejected:
+            rejects = self._rejects(has_repeated=REPEATED in rejected)
+            write_spark_table(rejects, target / "rejects")
+        else:
+            write_no_rows(target / "rejects", REJECTS)
+        return rows, rejected
 
     def _kept(self, table: DataFrame) -> DataFrame:
         if self.cached is not None:

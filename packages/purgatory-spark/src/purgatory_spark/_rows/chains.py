@@ -18,8 +18,6 @@ from purgatory_spark._spark.file_columns import row_text
 from purgatory_spark._spark.files import RAW
 from purgatory_spark._spark.schemas import from_micros, micros_schema, to_micros
 
-#: Whether a row is the first good one of its host and id, or may be: of several, one is accepted.
-IS_FIRST = "_purgatory_is_first"
 _ARRIVED = "_purgatory_arrived_us"
 _DEADLINE = "_purgatory_deadline_us"
 _OVERLAPS = "_purgatory_overlaps"
@@ -47,7 +45,7 @@ def mark_chains(table: DataFrame, arrived_us: Column, deadline_us: Column) -> Da
         table.withColumns(
             {_ARRIVED: arrived_us, _DEADLINE: deadline_us, _REJECT: reject_hash(text)}
         )
-        .withColumns({_OVERLAPS: overlaps, IS_FIRST: is_good & (F.rank().over(in_order) == 1)})
+        .withColumn(_OVERLAPS, overlaps)
         .withColumn(_IN_CHAIN, F.col(_OVERLAPS) | is_next)
         .withColumn(RAW, F.when(F.col(_IN_CHAIN) | ~is_good, text))
         .drop(_REJECT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from uuid import uuid4
 
@@ -69,14 +69,19 @@ def make_table_folder(folder: Path) -> None:
     (folder / _ATTEMPTS).mkdir(parents=True)
 
 
-def keep_files(folder: Path, names: Iterable[str], schema: T.StructType) -> None:
+def keep_files(folder: Path, names: Collection[str], schema: T.StructType) -> None:
     """Move the named files to their table; without any, it gets one without rows."""
-    for name in names:
-        (folder / _ATTEMPTS / name).rename(folder / name)
-    if not any(folder.glob(f"*{PARQUET_SUFFIX}")):
+    if not names:
         empty = TableFile(str(folder), schema)
         empty.write(utc_schema(schema).empty_table())
         empty.close()
-        (folder / _ATTEMPTS / empty.name).rename(folder / empty.name)
+        names = [empty.name]
+    for name in names:
+        (folder / _ATTEMPTS / name).rename(folder / name)
     # A task that still runs may write a file; nobody reads it.
     shutil.rmtree(folder / _ATTEMPTS, ignore_errors=True)
+
+
+def write_no_rows(folder: Path, schema: T.StructType) -> None:
+    make_table_folder(folder)
+    keep_files(folder, [], schema)

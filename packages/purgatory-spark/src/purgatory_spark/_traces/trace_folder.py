@@ -10,17 +10,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._output_folder import write_json
-from purgatory_spark._rows.repeats import REPEATED
+from purgatory_spark._rows.accepted_tables import AcceptedTables
 from purgatory_spark._rows.row_counts import REJECTED, RowCounts
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.spark_tables import read_spark_table, rows_in, write_spark_table
 from purgatory_spark._spark.workers import require_workers
-from purgatory_spark._spark.written_files import keep_files, make_table_folder
+from purgatory_spark._spark.written_files import write_no_rows
 from purgatory_spark._traces.manifest import MANIFEST, read_manifest
 from purgatory_spark._traces.marks import Mark, known_incidents
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
@@ -123,9 +123,10 @@ def source_name(source: Path | str) -> str:
 def make_workload_trace(spark: SparkSession, workload: Workload, target: Path) -> TraceFolder:
     requests, events = workload_trace(spark, workload)
     rejects = spark.createDataFrame([], REJECTS)
+    tables = CheckedTables(requests, events, rejects, RowCounts.of({}, rejects))
     expected = {"expected_expired_share": workload.expected_expired_share}
     return write_trace(
-        ImportedTrace("workload", requests, events, rejects, RowCounts.of({}, rejects)),
+        ImportedTrace("workload", tables),
         target,
         name=f"workload {workload.name}",
         source="synthetic",
@@ -143,23 +144,20 @@ def write_trace(
     marks: Iterable[Mark] = (),
 ) -> TraceFolder:
     """Write a trace, whose rows are read several times and should be cached, as a folder."""
-    require_workers(imported.requests.sparkSession, target)
-    spark = imported.requests.sparkSession
+    spark = imported.spark
+    require_workers(spark, target)
     with damage_described(), named_jobs(spark, f"write the trace {name}"):
-        accepted, rejects = imported.accepted, imported.rejects
-        if accepted is not None:
-            rows, rejected = accepted.write(target)
-            rejects = accepted.rejects(has_repeated=REPEATED in rejected)
+        if isinstance(imported.tables, AcceptedTables):
+            rows, rejected = imported.tables.write(target)
         else:
-            rows, rejected = imported.counts.collect()
+            rows, rejected = imported.tables.counts.collect()
             for kind, table in (("requests", imported.requests), ("events", imported.events)):
                 write_spark_table(table, target / kind)
                 rows[f"{kind} out"] = rows_in(target / kind)
-        if rejected:
-            write_spark_table(rejects, target / "rejects")
-        else:
-            make_table_folder(target / "rejects")
-            keep_files(target / "rejects", [], REJECTS)
+            if rejected:
+                write_spark_table(imported.rejects, target / "rejects")
+            else:
+                write_no_rows(target / "rejects", REJECTS)
     found = rows_in(target / "rejects")
     if found != rows[REJECTED]:
         raise TraceFormatError(

@@ -290,7 +290,7 @@ def test_files_are_read_once(spark: SparkSession, tmp_path: Path) -> None:
     source = write_lines(tmp_path / "calls.csv", ["id,start,end", "a,2024-01-01,2024-01-02"])
     columns = {"request_id": "id", "arrived_at": "start", "ended_at": "end"}
     with read_trace(spark, source, ImportSettings(columns=columns)) as trace:
-        for table in (trace.requests, trace.events, trace.counts.counts):
+        for table in (trace.requests, trace.events, trace.tables.counts.counts):
             plan = table._jdf.queryExecution().executedPlan().toString()
             # In the plan of the cache, which has no text of a row.
             assert plan.count("InMemoryTableScan") == 1, plan

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from purgatory_spark import Trace
 from purgatory_spark._cli.failures import describe_failure
 from purgatory_spark._errors import TraceFormatError
-from purgatory_spark._importers.imported_trace import ImportedTrace
+from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTrace
 from purgatory_spark._rows.row_counts import RowCounts
 from purgatory_spark._rows.schema import REJECTS
 from purgatory_spark._traces.marks import Mark, known_incidents
@@ -114,7 +114,7 @@ def test_known_incident_is_a_mark_of_its_own_day(
         spark.createDataFrame(events_table([])),
     )
     counts = RowCounts.of({}, spark.createDataFrame([], REJECTS))
-    trace = ImportedTrace(format, requests, events, events, counts)
+    trace = ImportedTrace(format, CheckedTables(requests, events, events, counts))
     assert known_incidents(Path("folder") / name, trace) == known
 
 

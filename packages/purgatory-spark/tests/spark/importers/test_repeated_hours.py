@@ -132,7 +132,7 @@ def test_rows_of_a_table_have_no_order(spark: SparkSession) -> None:
     table = spark.createDataFrame(rows, "id string, at string, took int")
     trace = map_tables(table, TableMapping(MAPPING["columns"], time_zone=ZONE))
     assert set(arrivals_of(rows_of(trace.requests)).values()) <= {*range(-60, 3600), 7200}
-    rows, _ = trace.counts.collect()
+    rows, _ = trace.tables.counts.collect()
     assert rows["rows of a repeated hour"] == 8
 
 
