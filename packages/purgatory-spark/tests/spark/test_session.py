@@ -11,8 +11,8 @@ import pytest
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from purgatory_spark._cli.session import are_small
 from purgatory_spark._spark import session
+from purgatory_spark._spark.small_files import are_small
 from tests.spark.job import job
 from tests.spark.session_application import WORKLOAD, java_options
 from tests.spark.spark_session import JAVA_OPTIONS

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from markupsafe import Markup
@@ -22,6 +23,7 @@ from purgatory_spark._output_folder import OutputExistsError, output_folder
 from purgatory_spark._rows.host_sizes import BATCH, REPLAY, HostTooLargeError
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import REJECTS
+from purgatory_spark._spark.session import small_partitions
 from purgatory_spark._traces.trace_reader import ImportSettings
 from purgatory_spark._traces.workload import Workload
 from purgatory_spark._traces.workload_blocks import workload_trace
@@ -214,6 +216,24 @@ def test_files_of_a_known_format_are_read(spark: SparkSession, tmp_path: Path) -
     assert cached_tables(spark) != before
     trace.unpersist()
     assert cached_tables(spark) == before
+
+
+def test_small_file_has_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "calls.csv"
+    file.write_text("start,took\n2024-03-10 02:30:00,12\n")
+    columns = {"arrived_at": "start", "service_ms": "took", "request_id": "took"}
+    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    try:
+        spark.conf.set("spark.sql.shuffle.partitions", 50)
+        table: Any = Trace.read(spark, file, ImportSettings(columns=columns)).what_if([1]).table
+        plan = table._jdf.queryExecution().executedPlan().toString()
+        few = small_partitions(spark)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+    assert few <= 4
+    # Of shards, hosts and timeouts; the latter are not of rows.
+    tasks = [int(number) for number in re.findall(r"hashpartitioning\(.*?, (\d+)\)", plan)]
+    assert sorted(tasks) == [few, few, 50]
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
 from purgatory_spark._spark.concurrent_jobs import concurrent_jobs
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
-from purgatory_spark._spark.session import session_for
+from purgatory_spark._spark.session import is_small, session_for
 from purgatory_spark._spark.spark_tables import read_spark_table, write_spark_table
 from purgatory_spark._spark.workers import require_workers
 from purgatory_spark._traces.trace_folder import TraceFolder
@@ -89,7 +89,7 @@ def _analyze(
     bytes_per_operation = bytes_per_pending_operation(keys_per_request)
     folder = target / "outcomes"
     written = Observation()
-    results = trace_satisfactions(spark, trace.path, parts=parts)
+    results = trace_satisfactions(spark, trace.path, parts=parts, are_few=is_small(trace.row_count))
     results = results.observe(written, *reject_counts(), *_span())
     with concurrent_jobs(spark) as start:
         names = {"answers"}

@@ -13,6 +13,7 @@ from purgatory_spark._outcomes.condition import NEVER
 from purgatory_spark._outcomes.results import outcomes_of
 from purgatory_spark._rows.schema import MAX_TIMEOUT_MS
 from purgatory_spark._spark.schemas import fields_of
+from purgatory_spark._spark.session import small_partitions
 from request_purgatory.errors import InvalidArgumentError
 
 #: One slice of a host under one timeout. `requests`, `expired` and the waits are of the requests
@@ -36,6 +37,7 @@ def what_if(
     bytes_per_operation: float,
     *,
     parts: Mapping[str, int] | None = None,
+    are_few: bool = False,
 ) -> DataFrame:
     """Compute what each timeout would have done to a trace.
 
@@ -44,10 +46,11 @@ def what_if(
 
     `timeouts`: whole milliseconds; each replaces the timeout of every request in turn. `parts`:
     number of slices of each host that does not fit into a worker's memory; those of
-    `host_sizes.measure_trace` are enough. Returns one row for each timeout, ascending:
-    `timeout_ms`, `requests`, `expired`, `expired_share`, `expired_waited_ms` (the sum over the
-    expired requests), `mean_waited_ms`, and the `peak_pending` and `peak_bytes` of the host where
-    they are largest, as one process has to hold them.
+    `host_sizes.measure_trace` are enough. `are_few`: whether the rows are a small input. Returns
+    one row for each timeout, ascending: `timeout_ms`, `requests`, `expired`, `expired_share`,
+    `expired_waited_ms` (the sum over the expired requests), `mean_waited_ms`, and the
+    `peak_pending` and `peak_bytes` of the host where they are largest, as one process has to hold
+    them.
     """
     if not timeouts or min(timeouts) < 0 or max(timeouts) > MAX_TIMEOUT_MS:
         raise InvalidArgumentError(
@@ -63,10 +66,12 @@ def what_if(
         F.coalesce(F.unix_micros("satisfied_at"), F.lit(int(NEVER))).alias("satisfied_us"),
     )
     bounds = _cut_hosts(rows, {host: count for host, count in (parts or {}).items() if count > 1})
-    slices = (
-        _slices(rows, bounds, timeouts)
-        .groupBy("group", "slice")
-        .applyInArrow(lambda rows: slice_what_if(rows, timeouts), _SLICE_WHAT_IF)
+    arrivals = _slices(rows, bounds, timeouts)
+    if are_few:
+        partitions = small_partitions(satisfactions.sparkSession)
+        arrivals = arrivals.repartition(partitions, "group", "slice")
+    slices = arrivals.groupBy("group", "slice").applyInArrow(
+        lambda rows: slice_what_if(rows, timeouts), _SLICE_WHAT_IF
     )
     pending: Column = F.lit(0)
     if bounds:

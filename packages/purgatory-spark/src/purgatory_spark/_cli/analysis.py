@@ -30,6 +30,7 @@ from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import OutputExistsError, output_folder
 from purgatory_spark._run import RunPlan, print_findings, print_summary, run
 from purgatory_spark._spark.job_progress import step
+from purgatory_spark._spark.small_files import are_small
 from purgatory_spark._traces.import_settings import ImportSettings
 from purgatory_spark._traces.trace_folder import TraceFolder
 from purgatory_spark._traces.trace_reader import check_source
@@ -93,7 +94,7 @@ def run_all(
         check_source(source, imports)
     out = out or Path("runs") / datetime.now().astimezone().strftime("%Y-%m-%d-%H%M%S")
     made = sum(workload.requests for workload in plan.workloads)
-    small = made <= session.SMALL_REQUESTS and session.are_small(*sources, imports.events)
+    small = made <= session.SMALL_REQUESTS and are_small(*sources, imports.events)
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         analyses = run(spark, plan, folder, output.console)
         differing = print_summary(output.console, analyses)
@@ -146,7 +147,7 @@ def analyze_trace(
     replays = [ReplayFolder(path) for path in replay or []]
     for replayed in replays:
         replayed.settings  # noqa: B018 - raises for a folder that is not a replay
-    small = session.are_small(trace, *(replay or []))
+    small = are_small(trace, *(replay or []))
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, f"analyze {opened.name}"):
             analysis = analyze(spark, opened, replays, folder, **limits)

@@ -26,6 +26,7 @@ from purgatory_spark._outcomes.replay import DESIGNS, ReplaySettings
 from purgatory_spark._output_folder import output_folder
 from purgatory_spark._run import RunPlan, print_replay_rate, print_row_counts
 from purgatory_spark._spark.job_progress import step
+from purgatory_spark._spark.small_files import are_small
 from purgatory_spark._traces.trace_folder import TraceFolder, import_trace, make_workload_trace
 from purgatory_spark._traces.trace_reader import check_source
 from purgatory_spark._traces.workload import CASES, Workload
@@ -114,7 +115,7 @@ def import_source(
         output: See `Output`.
     """
     check_source(source, settings)
-    small = session.are_small(source, settings.events)
+    small = are_small(source, settings.events)
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, f"import {source}"):
             trace = import_trace(spark, source, folder, settings)
@@ -151,7 +152,7 @@ def replay(
     opened = TraceFolder(trace)
     opened.require_requests()
     label = f"replay {opened.name}, {settings.design}"
-    small = session.are_small(trace)
+    small = are_small(trace)
     with output_folder(out, replace=force) as folder, session.open_session(small=small) as spark:
         with step(output.console, spark, label):
             replayed = replay_trace(spark, opened, settings, folder, **limits)

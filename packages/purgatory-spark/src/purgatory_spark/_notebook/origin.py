@@ -13,6 +13,7 @@ from purgatory_spark._importers.imported_trace import ImportedTrace
 from purgatory_spark._outcomes.batch import satisfactions, trace_satisfactions
 from purgatory_spark._outcomes.mapped_outcomes import mapped_satisfactions
 from purgatory_spark._rows.mapped_rows import MappedTables
+from purgatory_spark._spark.session import is_small
 from purgatory_spark._traces.marks import Mark
 from purgatory_spark._traces.trace_folder import TraceFolder, write_trace
 
@@ -23,7 +24,8 @@ class Tables:
 
     `mapped` are the tables that they were mapped from, if they are a user's own. `rejects` is None
     if the rows are still to be checked: `checked` returns checked ones, which Spark caches.
-    `manifest` is None until there was a trace folder. `unpersist` drops cached rows.
+    `manifest` is None until there was a trace folder. `unpersist` drops cached rows. `are_few` says
+    whether the rows are a small input.
     """
 
     requests: DataFrame
@@ -35,6 +37,7 @@ class Tables:
     marks: Callable[[], Iterable[Mark]] = tuple
     unpersist: Callable[[], None] = lambda: None
     mapped: MappedTables | None = None
+    are_few: bool = False
 
     path = None
     manifest: Mapping[str, Any] | None = field(default=None, init=False)
@@ -46,8 +49,8 @@ class Tables:
 
     def satisfactions(self, parts: Mapping[str, int]) -> DataFrame:
         if self.mapped is not None and max(parts.values(), default=1) == 1:
-            return mapped_satisfactions(self.mapped, parts=parts)
-        return satisfactions(self.requests, self.events, parts=parts)
+            return mapped_satisfactions(self.mapped, parts=parts, are_few=self.are_few)
+        return satisfactions(self.requests, self.events, parts=parts, are_few=self.are_few)
 
     def to_folder(self, target: Path, name: str) -> TraceFolder:
         """Return a new trace folder. It is not kept, but the numbers of its rows are."""
@@ -76,6 +79,11 @@ class Files:
     is_divisible = False
 
     @property
+    def are_few(self) -> bool:
+        """Whether the rows are a small input."""
+        return is_small(self.folder.row_count)
+
+    @property
     def path(self) -> Path:
         return self.folder.path
 
@@ -93,7 +101,7 @@ class Files:
         return self.folder.rejects(self.spark)
 
     def satisfactions(self, parts: Mapping[str, int]) -> DataFrame:
-        return trace_satisfactions(self.spark, self.path, parts=parts)
+        return trace_satisfactions(self.spark, self.path, parts=parts, are_few=self.are_few)
 
     def to_folder(self, target: Path, name: str) -> TraceFolder:  # noqa: ARG002
         return self.folder

@@ -39,6 +39,7 @@ from purgatory_spark._rows.host_sizes import (
 from purgatory_spark._rows.mapping import TableMapping
 from purgatory_spark._rows.schema import EVENTS, REQUESTS, require
 from purgatory_spark._spark.damage import damage_described
+from purgatory_spark._spark.small_files import are_small
 from purgatory_spark._spark.workers import require_package
 from purgatory_spark._traces.manifest import is_trace_folder
 from purgatory_spark._traces.marks import Mark, known_incidents
@@ -213,6 +214,7 @@ class Trace:
             marks=lambda: [*settings.marks, *known_incidents(source, tables)],
             unpersist=tables.unpersist,
             mapped=tables.mapped,
+            are_few=are_small(source, settings.events),
         )
         return trace
 
@@ -305,7 +307,11 @@ class Trace:
         if timeouts is None:
             timeouts = timeouts_for(self._answers.quantiles_ms(SUGGESTED_QUANTILES))
         table = what_if(
-            self._results, list(timeouts), bytes_per_operation, parts=self._memory.parts
+            self._results,
+            list(timeouts),
+            bytes_per_operation,
+            parts=self._memory.parts,
+            are_few=self._origin.are_few,
         )
         return WhatIf(timeouts, table, in_use, lambda: self._answers, self._origin.parameters)
 

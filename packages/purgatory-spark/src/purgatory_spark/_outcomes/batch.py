@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -43,7 +43,7 @@ from purgatory_spark._spark.parquet_splits import (
     read_split,
 )
 from purgatory_spark._spark.schemas import fields_of, to_micros
-from purgatory_spark._spark.session import parallelism
+from purgatory_spark._spark.session import parallelism, small_partitions
 from purgatory_spark._spark.spark_tables import read_spark_table
 from purgatory_spark._spark.workers import require_local_python
 
@@ -51,6 +51,9 @@ _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
 PACKED = from_arrow_schema(PACKED_SCHEMA)
+
+#: With so many of few shards, tasks have about as many rows.
+_SHARDS_PER_TASK = 8
 
 # In rejects all columns but `reason` and `row` are null.
 _SATISFIED = T.StructType(
@@ -65,9 +68,15 @@ _SATISFIED_PART = T.StructType([*_SATISFIED, *fields_of(T.LongType(), "tie")])
 
 
 def satisfactions(
-    requests: DataFrame, events: DataFrame, *, parts: Mapping[str, int] | None = None
+    requests: DataFrame,
+    events: DataFrame,
+    *,
+    parts: Mapping[str, int] | None = None,
+    are_few: bool = False,
 ) -> DataFrame:
     """Compute how each request ends, and when its condition is first satisfied.
+
+    `are_few`: whether the rows are a small input, which needs few shards and tasks.
 
     Returns the columns of `RESULTS`, and `satisfied_at`, which may be after the deadline, and is
     null if it never is satisfied. It does not depend on the timeout, so it gives the outcomes under
@@ -77,7 +86,7 @@ def satisfactions(
         _REQUESTS: require(requests, REQUESTS, "requests"),
         _EVENTS: require(events, EVENTS, "events"),
     }
-    sharding = sharding_of(requests.sparkSession, parts)
+    sharding = sharding_of(requests.sparkSession, parts, are_few=are_few)
     packed = [
         table.select(*to_micros(table.schema)).mapInArrow(
             partial(pack_batches, kind=kind, sharding=sharding), PACKED
@@ -88,7 +97,11 @@ def satisfactions(
 
 
 def trace_satisfactions(
-    spark: SparkSession, folder: str | Path, *, parts: Mapping[str, int] | None = None
+    spark: SparkSession,
+    folder: str | Path,
+    *,
+    parts: Mapping[str, int] | None = None,
+    are_few: bool = False,
 ) -> DataFrame:
     """Compute the `satisfactions` of a trace in files.
 
@@ -107,8 +120,8 @@ def trace_satisfactions(
             spark.read.parquet(path) if "://" in path else read_spark_table(spark, Path(path))
             for path in folders.values()
         )
-        return satisfactions(requests, events, parts=parts)
-    sharding = sharding_of(spark, parts)
+        return satisfactions(requests, events, parts=parts, are_few=are_few)
+    sharding = sharding_of(spark, parts, are_few=are_few)
     tasks = plan_tasks(known, parallelism(spark))
 
     def read_and_pack(task: list[Split]) -> Iterator[pa.RecordBatch]:
@@ -168,15 +181,26 @@ def trace_outcomes(
     return trace_satisfactions(spark, folder, parts=parts).select(*RESULTS.names)
 
 
-def sharding_of(spark: SparkSession, parts: Mapping[str, int] | None) -> Sharding:
+def sharding_of(
+    spark: SparkSession, parts: Mapping[str, int] | None, *, are_few: bool = False
+) -> Sharding:
     require_local_python(spark)
+    if are_few and not parts:
+        return Sharding(small_partitions(spark) * _SHARDS_PER_TASK)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     return Sharding(max(LEAST_SHARDS, partitions), parts or {})
 
 
+def by_shard(packed: DataFrame, sharding: Sharding) -> GroupedData:
+    """Group blobs by shard, in as many tasks as the session's partitions or as few shards need."""
+    if sharding.shards < LEAST_SHARDS:
+        packed = packed.repartition(-(-sharding.shards // _SHARDS_PER_TASK), "shard")
+    return packed.groupBy("shard")
+
+
 def _satisfactions(packed: DataFrame, sharding: Sharding) -> DataFrame:
     if max(sharding.parts.values(), default=1) == 1:
-        satisfied = packed.groupBy("shard").applyInArrow(satisfy_shard, _SATISFIED)
+        satisfied = by_shard(packed, sharding).applyInArrow(satisfy_shard, _SATISFIED)
     else:
         # The requests of one id may be in several parts, which know nothing of each other.
         groups = F.pmod(F.xxhash64("host", "request_id", "row"), F.lit(sharding.total))

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 
-from purgatory_spark._outcomes.batch import PACKED, results_of, sharding_of
+from purgatory_spark._outcomes.batch import PACKED, by_shard, results_of, sharding_of
 from purgatory_spark._outcomes.condition import NEVER, satisfied_us
 from purgatory_spark._outcomes.shards import (
     MOST_BLOB_ROWS,
@@ -57,14 +57,14 @@ _OF_OUTCOME = (*IDENTITY, "arrived_at", "timeout_ms")
 
 
 def mapped_satisfactions(
-    tables: MappedTables, *, parts: Mapping[str, int] | None = None
+    tables: MappedTables, *, parts: Mapping[str, int] | None = None, are_few: bool = False
 ) -> DataFrame:
     """Compute how each request ends, as `batch.satisfactions` does of the mapped rows.
 
     `parts`: the hosts that get a shard of their own; none is divided by watch key.
     """
     mapping = tables.mapping
-    sharding = sharding_of(tables.requests.sparkSession, parts)
+    sharding = sharding_of(tables.requests.sparkSession, parts, are_few=are_few)
     table = request_input(tables.requests, mapping)
     names = [name for name in table.schema.names if name != IS_REPEATED_HOUR]
     task = ShardTask(
@@ -80,7 +80,7 @@ def mapped_satisfactions(
             _packed(events, partial(_pack_events, mapper=events.mapper, sharding=sharding))
         )
     fields = from_arrow_schema(task.result_schema)
-    satisfied = packed.groupBy("shard").applyInArrow(lambda rows: task.satisfy(rows), fields)
+    satisfied = by_shard(packed, sharding).applyInArrow(lambda rows: task.satisfy(rows), fields)
 
     def value(name: str) -> Column:
         if name not in task.constants:

@@ -207,17 +207,26 @@ def session_beside(spark: SparkSession, settings: Mapping[str, str]) -> SparkSes
     return cast(SparkSession, beside)
 
 
+def small_partitions(spark: SparkSession) -> int:
+    """Return how many tasks take the rows of a small input."""
+    return min(int(spark.conf.get(_PARTITIONS) or 1), int(_SMALL_DEFAULTS[_PARTITIONS]))
+
+
+def is_small(rows: int) -> bool:
+    """Return whether so many requests and events are a small input."""
+    return rows <= _SMALL_ROWS
+
+
 @contextmanager
 def session_for(spark: SparkSession, rows: int) -> Iterator[SparkSession]:
     """Yield a session for jobs on the rows of files: the given one, or for few rows one beside it.
 
     The latter has the settings of small inputs, as the given one must not be changed.
     """
-    if rows > _SMALL_ROWS or _is_remote(spark):
+    if not is_small(rows) or _is_remote(spark):
         yield spark
         return
-    partitions = min(int(spark.conf.get(_PARTITIONS) or 1), int(_SMALL_DEFAULTS[_PARTITIONS]))
-    settings = {**_SMALL_DEFAULTS, _PARTITIONS: str(partitions)}
+    settings = {**_SMALL_DEFAULTS, _PARTITIONS: str(small_partitions(spark))}
     if all(spark.conf.get(name, None) == value for name, value in settings.items()):
         yield spark
     else:
