@@ -23,10 +23,12 @@ from purgatory_spark._errors import SchemaError
 from purgatory_spark._outcomes.batch import (
     batch_outcomes,
     satisfactions,
+    sharding_of,
     trace_outcomes,
     trace_satisfactions,
 )
 from purgatory_spark._outcomes.results import REJECT_FIELDS, RESULTS, outcomes_of
+from purgatory_spark._outcomes.satisfied import LEAST_SHARDS
 from purgatory_spark._rows.schema import EVENTS, OUTCOMES, REQUESTS
 from purgatory_spark._spark import parquet_splits
 from purgatory_spark._spark.parquet_splits import (
@@ -221,3 +223,13 @@ def test_examples_in_docstrings() -> None:
     result = doctest.testmod(parquet_splits)
     assert result.attempted > 2
     assert result.failed == 0
+
+
+def test_small_files_have_few_shards(spark: SparkSession) -> None:
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 0)
+    small, large = (TableFiles("/", {"a": size}) for size in (2**25, 2**30))
+    assert sharding_of(spark, None, [small]).shards == max(33, partitions)
+    assert sharding_of(spark, None, [small, small]).shards == max(65, partitions)
+    # Of other rows nobody knows the number.
+    assert sharding_of(spark, None, [small, None]).shards == LEAST_SHARDS
+    assert sharding_of(spark, None, [large]).shards == LEAST_SHARDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -37,6 +37,7 @@ from purgatory_spark._rows.schema import (
 )
 from purgatory_spark._spark.parquet_splits import (
     Split,
+    TableFiles,
     list_files,
     map_tasks,
     plan_tasks,
@@ -51,6 +52,8 @@ _REQUESTS = "requests"
 _EVENTS = "events"
 _SCHEMAS = {_REQUESTS: REQUESTS, _EVENTS: EVENTS}
 PACKED = from_arrow_schema(PACKED_SCHEMA)
+#: Of files this small, a shard has these many bytes, because each shard has costs of its own.
+_SHARD_BYTES = 2**20
 
 #: With so many of few shards, tasks have about as many rows.
 _SHARDS_PER_TASK = 8
@@ -86,7 +89,7 @@ def satisfactions(
         _REQUESTS: require(requests, REQUESTS, "requests"),
         _EVENTS: require(events, EVENTS, "events"),
     }
-    sharding = sharding_of(requests.sparkSession, parts, are_few=are_few)
+    sharding = sharding_of(requests.sparkSession, parts, [None], are_few=are_few)
     packed = [
         table.select(*to_micros(table.schema)).mapInArrow(
             partial(pack_batches, kind=kind, sharding=sharding), PACKED
@@ -121,7 +124,7 @@ def trace_satisfactions(
             for path in folders.values()
         )
         return satisfactions(requests, events, parts=parts, are_few=are_few)
-    sharding = sharding_of(spark, parts, are_few=are_few)
+    sharding = sharding_of(spark, parts, known.values(), are_few=are_few)
     tasks = plan_tasks(known, parallelism(spark))
 
     def read_and_pack(task: list[Split]) -> Iterator[pa.RecordBatch]:
@@ -182,13 +185,21 @@ def trace_outcomes(
 
 
 def sharding_of(
-    spark: SparkSession, parts: Mapping[str, int] | None, *, are_few: bool = False
+    spark: SparkSession,
+    parts: Mapping[str, int] | None,
+    files: Collection[TableFiles | None],
+    *,
+    are_few: bool = False,
 ) -> Sharding:
+    """Return how hosts are assigned to shards; `files` are those of each table, None if unknown."""
     require_local_python(spark)
     if are_few and not parts:
         return Sharding(small_partitions(spark) * _SHARDS_PER_TASK)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    return Sharding(max(LEAST_SHARDS, partitions), parts or {})
+    known, least = [table for table in files if table is not None], LEAST_SHARDS
+    if len(known) == len(files):
+        least = min(least, 1 + sum(table.total_bytes for table in known) // _SHARD_BYTES)
+    return Sharding(max(least, partitions), parts or {})
 
 
 def by_shard(packed: DataFrame, sharding: Sharding) -> GroupedData:

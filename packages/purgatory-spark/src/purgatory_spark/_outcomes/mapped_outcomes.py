@@ -46,7 +46,13 @@ from purgatory_spark._rows.request_numbers import numbered_ids
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, IDENTITY
 from purgatory_spark._spark.arrays import Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
-from purgatory_spark._spark.parquet_splits import Split, map_tasks, plan_tasks, read_split
+from purgatory_spark._spark.parquet_splits import (
+    Split,
+    TableFiles,
+    map_tasks,
+    plan_tasks,
+    read_split,
+)
 from purgatory_spark._spark.scanned_files import scanned_files
 from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
@@ -64,8 +70,12 @@ def mapped_satisfactions(
     `parts`: the hosts that get a shard of their own; none is divided by watch key.
     """
     mapping = tables.mapping
-    sharding = sharding_of(tables.requests.sparkSession, parts, are_few=are_few)
     table = request_input(tables.requests, mapping)
+    files = [scanned_files(table.rows, table.given)]
+    events = None if tables.events is None else event_input(tables.events, mapping)
+    if events is not None:
+        files.append(scanned_files(events.rows, events.given))
+    sharding = sharding_of(tables.requests.sparkSession, parts, files, are_few=are_few)
     names = [name for name in table.schema.names if name != IS_REPEATED_HOUR]
     task = ShardTask(
         pa.schema([table.schema.field(name) for name in names]),
@@ -73,12 +83,11 @@ def mapped_satisfactions(
         has_events=tables.events is not None,
         is_divisible=tables.is_divisible,
     )
-    packed = _packed(table, partial(task.pack, mapper=table.mapper, sharding=sharding))
-    if tables.events is not None:
-        events = event_input(tables.events, mapping)
-        packed = packed.unionByName(
-            _packed(events, partial(_pack_events, mapper=events.mapper, sharding=sharding))
-        )
+    pack = partial(task.pack, mapper=table.mapper, sharding=sharding)
+    packed = _packed(table, files[0], pack)
+    if events is not None:
+        pack = partial(_pack_events, mapper=events.mapper, sharding=sharding)
+        packed = packed.unionByName(_packed(events, files[1], pack))
     fields = from_arrow_schema(task.result_schema)
     satisfied = by_shard(packed, sharding).applyInArrow(lambda rows: task.satisfy(rows), fields)
 
@@ -186,10 +195,11 @@ class ShardTask:
 
 
 def _packed(
-    table: MapperInput, pack: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    table: MapperInput,
+    files: TableFiles | None,
+    pack: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> DataFrame:
     spark, mapping = table.rows.sparkSession, table.mapper.mapping
-    files = scanned_files(table.rows, table.given)
     if files is None:
         # The rule of malformed rows, which have no outcomes.
         rows = table.rows.where(~malformed_check()[1])

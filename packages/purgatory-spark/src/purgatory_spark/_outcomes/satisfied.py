@@ -18,8 +18,8 @@ from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
 #: The columns of satisfied requests; times are microseconds since the epoch.
 SATISFIED_NAMES = (*IDENTITY, "arrived_us", "deadline_us", "satisfied_us")
-#: The least number of shards. The working set of a shard of ten million requests fits into a core's
-#: cache, and a hundred times as many still fit into a worker.
+#: The least number of shards, but for small files. The working set of a shard of ten million
+#: requests fits into a core's cache, and a hundred times as many still fit into a worker.
 LEAST_SHARDS = 256
 
 

@@ -50,6 +50,10 @@ class TableFiles:
     folder: str
     sizes: Mapping[str, int]
 
+    @property
+    def total_bytes(self) -> int:
+        return sum(self.sizes.values())
+
 
 def list_files(folder: str, schema: T.StructType) -> TableFiles | None:
     """List a table's files, if the workers can read them.
@@ -91,7 +95,7 @@ def plan_tasks(tables: Mapping[str, TableFiles], cores: int) -> list[list[Split]
     [('/t/requests/1', 4666667, 9000000)]
     [('/t/events/1', 0, 3000000), ('/t/events/2', 0, 2000000)]
     """
-    total = sum(size for files in tables.values() for size in files.sizes.values())
+    total = sum(files.total_bytes for files in tables.values())
     most = max(_LEAST_TASK_BYTES, min(_MOST_TASK_BYTES, -(-total // (_TASKS_PER_CORE * cores))))
     splits = [
         Split(table, files.folder, file, begin, min(begin + most, size))
