@@ -28,6 +28,7 @@ from purgatory_spark._outcomes.shards import (
 )
 from purgatory_spark._rows import packing
 from purgatory_spark._rows.checks import malformed_check
+from purgatory_spark._rows.mapped_batches import map_batches
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_requests import (
     as_keys,
@@ -46,15 +47,8 @@ from purgatory_spark._rows.request_numbers import numbered_ids
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, IDENTITY
 from purgatory_spark._spark.arrays import Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
-from purgatory_spark._spark.parquet_splits import (
-    Split,
-    TableFiles,
-    map_tasks,
-    plan_tasks,
-    read_split,
-)
+from purgatory_spark._spark.parquet_splits import TableFiles
 from purgatory_spark._spark.scanned_files import scanned_files
-from purgatory_spark._spark.session import parallelism
 from purgatory_spark._spark.worker_gc import freeze_imported_objects
 
 _FIELDS = ARROW_SCHEMAS["requests"]
@@ -199,30 +193,9 @@ def _packed(
     files: TableFiles | None,
     pack: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> DataFrame:
-    spark, mapping = table.rows.sparkSession, table.mapper.mapping
-    if files is None:
-        # The rule of malformed rows, which have no outcomes.
-        rows = table.rows.where(~malformed_check()[1])
-        return rows.select(*table.columns).mapInArrow(pack, PACKED)
-    columns = _in_zone(table.given, spark.conf.get("spark.sql.session.timeZone"))
-    few_valued = {name for name in mapping.few_valued_columns if name in columns.names}
-    few_valued = {name for name in few_valued if pa.types.is_string(columns.field(name).type)}
-
-    def read_and_pack(task: list[Split]) -> Iterator[pa.RecordBatch]:
-        return pack(batch for split in task for batch in read_split(split, columns, few_valued))
-
-    tasks = plan_tasks({"rows": files}, parallelism(spark))
-    return map_tasks(spark, tasks, read_and_pack, PACKED)
-
-
-def _in_zone(columns: pa.Schema, zone: str | None) -> pa.Schema:
-    """Return columns with the zone in which Spark gives times to Python."""
-    times = {
-        field.name: field.with_type(pa.timestamp("us", zone))
-        for field in columns
-        if pa.types.is_timestamp(field.type) and field.type.tz
-    }
-    return pa.schema([times.get(field.name, field) for field in columns])
+    # The rule of malformed rows, which have no outcomes.
+    rows = table.rows.where(~malformed_check()[1]).select(*table.columns)
+    return map_batches(table, files, rows, pack, PACKED)
 
 
 def _pack_events(

@@ -103,8 +103,10 @@ class TableTask:
         for table in packing.buffered(batches):
             batch = table.combine_chunks().to_batches()[0]
             mapped = self.mapper(batch)
-            is_malformed = batch.column(IS_MALFORMED)
-            if is_malformed.true_count:
+            # Rows of Parquet files have no such column, nor malformed rows.
+            has_malformed = IS_MALFORMED in batch.schema.names
+            if has_malformed and batch.column(IS_MALFORMED).true_count:
+                is_malformed = batch.column(IS_MALFORMED)
                 reasons = mapped.reasons or pa.nulls(batch.num_rows, pa.string())
                 mapped = replace(mapped, reasons=pc.if_else(is_malformed, MALFORMED, reasons))
             counts[f"{self.name} in", None] += batch.num_rows

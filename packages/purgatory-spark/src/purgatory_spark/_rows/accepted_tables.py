@@ -8,7 +8,7 @@ from their table, if there are any.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from purgatory_spark._rows.accepted_shards import (
@@ -31,6 +32,7 @@ from purgatory_spark._rows.accepted_shards import (
 )
 from purgatory_spark._rows.chains import flag_repeated, mark_chains
 from purgatory_spark._rows.checks import REASON, malformed_check, rejected_rows
+from purgatory_spark._rows.mapped_batches import map_batches
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_rows import (
     MICROS,
@@ -48,6 +50,7 @@ from purgatory_spark._rows.repeats import REPEATED
 from purgatory_spark._rows.row_counts import COUNTS, REJECTED, RowCounts, added_up
 from purgatory_spark._rows.schema import ARROW_SCHEMAS, EVENTS, REJECTS, REQUESTS, with_passed
 from purgatory_spark._spark.file_columns import with_row_text
+from purgatory_spark._spark.scanned_files import scanned_files
 from purgatory_spark._spark.spark_tables import write_spark_table
 from purgatory_spark._spark.written_files import keep_files, make_table_folder, write_no_rows
 
@@ -96,7 +99,7 @@ class AcceptedTables:
         table = self._request_input
         shards = max(self._partitions, min(_MOST_SHARDS, _SHARDS_PER_PARTITION * self._partitions))
         pack = partial(TableTask("rows", table.mapper, _kept_fields(table)).pack, shards=shards)
-        return _with_malformed(table).mapInArrow(pack, from_arrow_schema(PACKED_SCHEMA))
+        return _mapped(table, pack, from_arrow_schema(PACKED_SCHEMA))
 
     @cached_property
     def _found_requests(self) -> DataFrame:
@@ -112,7 +115,7 @@ class AcceptedTables:
         if table is None:
             return None
         accept = TableTask("events", table.mapper, _kept_fields(table)).accept
-        return self._kept(_with_malformed(table).mapInArrow(accept, from_arrow_schema(FOUND)))
+        return self._kept(_mapped(table, accept, from_arrow_schema(FOUND)))
 
     @cached_property
     def requests(self) -> DataFrame:
@@ -204,7 +207,7 @@ class AcceptedTables:
             write = partial(
                 TableTask("events", table.mapper, _kept_fields(table)).write, folder=folder
             )
-            written = written.unionByName(_with_malformed(table).mapInArrow(write, kinds))
+            written = written.unionByName(_mapped(table, write, kinds))
         schemas = {"requests": REQUESTS, "events": EVENTS}
         for name in schemas:
             make_table_folder(target / name)
@@ -239,8 +242,14 @@ def _kept_fields(table: MapperInput) -> pa.Schema:
     return pa.schema([field for field in table.schema if field.name != IS_REPEATED_HOUR])
 
 
-def _with_malformed(table: MapperInput) -> DataFrame:
-    return table.rows.select(*table.columns, malformed_check()[1].alias(IS_MALFORMED))
+def _mapped(
+    table: MapperInput,
+    function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: T.StructType,
+) -> DataFrame:
+    rows = table.rows.select(*table.columns, malformed_check()[1].alias(IS_MALFORMED))
+    files = scanned_files(table.rows, table.given)
+    return map_batches(table, files, rows, function, schema)
 
 
 def _unpacked(found: DataFrame, kind: str, schema: pa.Schema) -> DataFrame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from purgatory_spark._errors import TraceFormatError
 from purgatory_spark._importers.columns import map_tables
 from purgatory_spark._notebook.table_fields import table_mapping
+from purgatory_spark._rows.accepted_tables import AcceptedTables
 from purgatory_spark._rows.chains import flag_repeated, mark_chains
 from purgatory_spark._rows.checks import accepted_rows, rejected_rows
+from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR
 from purgatory_spark._rows.mapped_rows import (
     MappedTables,
     event_columns,
@@ -25,7 +30,8 @@ from purgatory_spark._rows.request_numbers import NUMBERED_BY
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.parquet_splits import list_files
-from purgatory_spark._traces.trace_folder import write_trace
+from purgatory_spark._traces.trace_folder import import_trace, write_trace
+from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from tests.spark.test_mapped_outcomes import (
     CASES,
     EVENT_COLUMNS,
@@ -122,3 +128,55 @@ def test_written_tables_are_those_of_the_rows(
     assert min(numbers.values()) > 20
     is_repeated = "repeated request" in written.manifest["rejected"]
     assert is_repeated == ("request_id" in mapping.columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ids", [True, False])
+def test_written_files_are_those_of_their_rows(
+    few_partitions: SparkSession, tmp_path: Path, ids: bool
+) -> None:
+    # The zone's clock goes from 03:00 back to 02:00. One column is not mapped.
+    drawn = random.Random(7)
+    rows = [
+        f"2026-10-25 0{hour}:{minute:02}:00,i{drawn.randrange(90)},{drawn.randrange(3_000)},x"
+        for hour in (1, 2, 2, 3)
+        for minute in range(60)
+    ]
+    source = tmp_path / "calls.csv"
+    broken = ["a,b", "2026-10-25 01:00:00,i1,9", "soon,i2,1,x", "2026-10-25 01:00:00,i3,-1,x"]
+    source.write_text("\n".join(["at,id,took,other", *rows[:99], *broken, *rows[99:]]))
+    columns = {"arrived_at": "at", "service_ms": "took"} | ({"request_id": "id"} if ids else {})
+    settings = ImportSettings(columns=columns, time_zone="Europe/Berlin", timeout_ms=99_000)
+    (tmp_path / "trace").mkdir()
+    written = import_trace(few_partitions, source, tmp_path / "trace", settings)
+    with read_trace(few_partitions, source, settings) as trace:
+        assert trace.mapped is not None
+        assert_written(trace.mapped, tmp_path / "trace", dict(written.manifest))
+        flagged = request_rows(trace.mapped.requests, trace.mapped.mapping)
+        assert trace.tables.counts.collect()[0] == {
+            name: written.manifest["rows"][name]
+            for name in (*trace.tables.counts.names, "rejected")
+        }
+    repeated = flagged.where(IS_REPEATED_HOUR).count()
+    assert written.manifest["rows"]["rows of a repeated hour"] == repeated
+    assert {"malformed row", "unparsable at", "end before start"} <= set(
+        written.manifest["rejected"]
+    )
+
+
+@pytest.mark.slow
+def test_table_that_changes_while_it_is_read_is_an_error(
+    few_partitions: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.csv"
+    file.write_text("at,took\n1,5\n2,-1\n")
+    settings = ImportSettings(columns={"arrived_at": "at", "service_ms": "took"}, time_unit="ms")
+    with read_trace(few_partitions, file, settings) as trace:
+        assert isinstance(trace.tables, AcceptedTables)
+        shorter = replace(settings, where="took >= 0")
+        with read_trace(few_partitions, file, shorter) as other:
+            assert other.mapped is not None
+            # What is read the second time.
+            trace.tables.tables = other.mapped
+            with pytest.raises(TraceFormatError, match="had 1 rows that can't be used, and then 0"):
+                write_trace(trace, tmp_path, name="x", source="calls.csv", parameters={})
