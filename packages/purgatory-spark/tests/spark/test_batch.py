@@ -233,3 +233,7 @@ def test_small_files_have_few_shards(spark: SparkSession) -> None:
     # Of other rows nobody knows the number.
     assert sharding_of(spark, None, [small, None]).shards == LEAST_SHARDS
     assert sharding_of(spark, None, [large]).shards == LEAST_SHARDS
+    # Tasks are those of the session, but for a small input whose hosts fit into one worker.
+    assert sharding_of(spark, None, [small]).tasks is None
+    assert sharding_of(spark, None, [small], are_few=True).tasks == 1
+    assert sharding_of(spark, {"h": 2}, [small], are_few=True).tasks is None

@@ -194,7 +194,8 @@ def sharding_of(
     """Return how hosts are assigned to shards; `files` are those of each table, None if unknown."""
     require_local_python(spark)
     if are_few and not parts:
-        return Sharding(small_partitions(spark) * _SHARDS_PER_TASK)
+        tasks = small_partitions(spark)
+        return Sharding(tasks * _SHARDS_PER_TASK, tasks=tasks)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     known, least = [table for table in files if table is not None], LEAST_SHARDS
     if len(known) == len(files):
@@ -203,9 +204,8 @@ def sharding_of(
 
 
 def by_shard(packed: DataFrame, sharding: Sharding) -> GroupedData:
-    """Group blobs by shard, in as many tasks as the session's partitions or as few shards need."""
-    if sharding.shards < LEAST_SHARDS:
-        packed = packed.repartition(-(-sharding.shards // _SHARDS_PER_TASK), "shard")
+    if sharding.tasks is not None:
+        packed = packed.repartition(sharding.tasks, "shard")
     return packed.groupBy("shard")
 
 

@@ -52,10 +52,12 @@ class Sharding:
             host's name.
         parts: The number of parts of each host that is divided by watch key. Every part has a shard
             of its own, with a number from `shards` on.
+        tasks: The number of tasks that take the shards; that of the session's partitions if None.
     """
 
     shards: int
     parts: Mapping[str, int] = field(default_factory=dict)
+    tasks: int | None = None
 
     @property
     def total(self) -> int:
