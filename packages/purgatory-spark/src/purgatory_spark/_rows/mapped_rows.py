@@ -78,7 +78,7 @@ class MapperInput:
         columns: The columns that the mapper gets, under names without dots.
         mapper: The function that maps batches of them.
         expected: What it returns for a batch without rows.
-        given: The columns as the mapper gets them, with times in UTC.
+        given: The columns that the mapper gets, under the table's names, with times in UTC.
     """
 
     rows: DataFrame
@@ -194,7 +194,9 @@ def _mapper_input(
         rows = with_second_hours(rows, time, mapping.time_unit, mapping.time_zone)
         inputs.append(F.col(IS_SECOND))
         empty = empty.append_column(IS_SECOND, pa.array([], pa.bool_()))
-    return MapperInput(rows, inputs, mapper, expected, empty.schema)
+        columns = [*columns, IS_SECOND]
+    given = pa.schema(list(zip(columns, empty.schema.types, strict=True)))
+    return MapperInput(rows, inputs, mapper, expected, given)
 
 
 def _mapped(table: MapperInput) -> DataFrame:

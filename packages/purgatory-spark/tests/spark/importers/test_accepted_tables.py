@@ -24,12 +24,14 @@ from purgatory_spark._rows.mapped_rows import (
     event_columns,
     event_rows,
     request_columns,
+    request_input,
     request_rows,
 )
 from purgatory_spark._rows.request_numbers import NUMBERED_BY
 from purgatory_spark._rows.schema import with_passed
 from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.parquet_splits import list_files
+from purgatory_spark._spark.scanned_files import scanned_files
 from purgatory_spark._traces.trace_folder import import_trace, write_trace
 from purgatory_spark._traces.trace_reader import ImportSettings, read_trace
 from tests.spark.test_mapped_outcomes import (
@@ -38,11 +40,15 @@ from tests.spark.test_mapped_outcomes import (
     EVENT_VALUES,
     VALUES,
     few_partitions,
+    stored,
     table,
 )
 from tests.spark.trace_folders import Row, rows_of
 
 __all__ = ["few_partitions"]
+
+#: The cases whose tables are read from Parquet files, too, by the workers themselves.
+STORED = ("ids", "no ids", "events")
 
 
 def tables_of_rows(tables: MappedTables) -> dict[str, DataFrame]:
@@ -112,18 +118,32 @@ def assert_written(tables: MappedTables, folder: Path, manifest: dict[str, Any])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "of_files"),
+    [
+        (case, of_files)
+        for of_files in (False, True)
+        for case in CASES
+        if not of_files or case in STORED
+    ],
+)
 def test_written_tables_are_those_of_the_rows(
-    few_partitions: SparkSession, tmp_path: Path, case: str
+    few_partitions: SparkSession, tmp_path: Path, case: str, of_files: bool
 ) -> None:
     spark, fields, events = few_partitions, CASES[case], None
+    calls = table(spark, VALUES)
     if "event_columns" in fields:
         events = table(spark, EVENT_VALUES)
         fields = fields | {"event_columns": EVENT_COLUMNS}
+    if of_files:
+        calls = stored(calls, tmp_path / "calls")
+        events = events and stored(events, tmp_path / "given")
     mapping = table_mapping(fields | {"time_unit": "ms"})  # type: ignore[arg-type]
-    with map_tables(table(spark, VALUES), mapping, events=events, cache=True) as trace:
+    with map_tables(calls, mapping, events=events, cache=True) as trace:
         written = write_trace(trace, tmp_path, name="x", source="x", parameters={})
         assert trace.mapped is not None
+        given = request_input(trace.mapped.requests, mapping)
+        assert (scanned_files(given.rows, given.given) is not None) == of_files
         numbers = assert_written(trace.mapped, tmp_path, dict(written.manifest))
     assert min(numbers.values()) > 20
     is_repeated = "repeated request" in written.manifest["rejected"]
