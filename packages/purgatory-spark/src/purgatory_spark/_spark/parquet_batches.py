@@ -43,6 +43,10 @@ def parquet_batches(
                 )
     except TraceFormatError:
         raise
+    except KeyError:
+        # Arrow does not open a file without one of the dictionaries.
+        require_columns(name, pq.read_schema(source).names, schema.names)
+        raise
     except (OSError, ValueError) as error:
         raise TraceFormatError(f"{name}: can't be read as Parquet ({error})") from error
 
