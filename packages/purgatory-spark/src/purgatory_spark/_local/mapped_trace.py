@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from purgatory_spark._local.table_files import NewlineInFieldError, Part, TableFiles
+from purgatory_spark._rows.column_checks import MALFORMED
 from purgatory_spark._rows.mapped_columns import (
     MappedColumns,
     map_event_columns,
@@ -93,7 +94,7 @@ class MappedTrace:
 
     def _counted(self, table: TableFiles, mapped: list[MappedColumns]) -> list[MappedColumns]:
         self.rows += sum(each.fields.num_rows for each in mapped) + table.malformed
-        self.rejected += Counter({**rejections(mapped), "malformed row": table.malformed})
+        self.rejected += Counter({**rejections(mapped), MALFORMED: table.malformed})
         return mapped
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from purgatory_spark._rows import packing
+from purgatory_spark._rows.column_checks import MALFORMED
 from purgatory_spark._rows.mapped_columns import IS_REPEATED_HOUR, rejections
 from purgatory_spark._rows.mapped_requests import (
     as_keys,
@@ -36,7 +37,6 @@ from purgatory_spark._spark.written_files import TableFile
 
 #: The column that says whether a row is malformed.
 IS_MALFORMED = "_purgatory_is_malformed"
-MALFORMED = "malformed row"
 #: The key of a request that waits for its own answer, where that is not its id.
 OWN_KEY = "own_key"
 #: The kinds of blobs. Repeated requests are their hosts and ids.

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as in Spark's documentation
 from pyspark.sql.pandas.functions import arrow_udf
 
-from purgatory_spark._rows.column_checks import NOT_UTF8
+from purgatory_spark._rows.column_checks import MALFORMED, NOT_UTF8
 from purgatory_spark._rows.column_times import times_us
 from purgatory_spark._rows.schema import AGGREGATES, NOT_NULL, QUANTIFIERS
 from purgatory_spark._rows.times import MAX_DURATION_MS
@@ -112,7 +112,7 @@ def time_checks(name: str, time_us: Column) -> list[Check]:
 
 def malformed_check() -> Check:
     """Return the check that a row has as many fields as its file has columns."""
-    return "malformed row", F.col(CORRUPT).isNotNull()
+    return MALFORMED, F.col(CORRUPT).isNotNull()
 
 
 def request_checks() -> list[Check]:

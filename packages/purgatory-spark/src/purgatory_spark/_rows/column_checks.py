@@ -22,6 +22,8 @@ from purgatory_spark._spark.arrays import Bools, Floats, Ints
 #: A reason, and whether each row is rejected for it.
 ColumnCheck = tuple[str, Bools]
 
+#: The reason of a row that does not have as many fields as its file has columns.
+MALFORMED = "malformed row"
 #: Readers of files put U+FFFD in the place of bytes that are no text, which makes ids equal.
 NOT_UTF8 = "is not UTF-8, or has the character U+FFFD that stands for such bytes"
 _WHOLE_NUMBER = re.compile("-?[0-9]+")

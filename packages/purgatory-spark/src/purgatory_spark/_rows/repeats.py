@@ -66,12 +66,7 @@ def repeated_in_table(
     `ties_of`: returns the `tie_numbers` of some rows.
     """
     repeated: Bools = np.zeros(len(request_ids), dtype=bool)
-    ids, distinct = _numbered(request_ids)
-    if distinct == len(ids):
-        return repeated
-    several = np.flatnonzero(np.bincount(ids)[ids] > 1)
-    host_numbers, _ = _numbered(hosts)
-    ids = host_numbers[several] * distinct + ids[several]
+    several, ids = _of_equal_ids(hosts, request_ids)
     arrived_us, deadline_us = arrived_us[several], deadline_us[several]
     order = order_of_requests(ids, arrived_us, deadline_us, lambda rows: ties_of(several[rows]))
     repeated[several[order]] = repeated_in_order(ids[order], arrived_us[order], deadline_us[order])
@@ -81,15 +76,21 @@ def repeated_in_table(
 def first_of_ids(hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_us: Ints) -> Bools:
     """Return which requests arrived first of those with their host and id; no two at once."""
     is_first: Bools = np.ones(len(request_ids), dtype=bool)
-    ids, distinct = _numbered(request_ids)
-    if distinct == len(ids):
-        return is_first
-    several = np.flatnonzero(np.bincount(ids)[ids] > 1)
-    host_numbers, _ = _numbered(hosts)
-    ids = host_numbers[several] * distinct + ids[several]
+    several, ids = _of_equal_ids(hosts, request_ids)
     order = np.lexsort((arrived_us[several], ids))
     is_first[several[order[1:]]] = ids[order[1:]] != ids[order[:-1]]
     return is_first
+
+
+def _of_equal_ids(hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray) -> tuple[Ints, Ints]:
+    """Return the rows whose ids others have, too, and for each the number of its host and id."""
+    ids, distinct = _numbered(request_ids)
+    if distinct == len(ids):
+        none: Ints = np.zeros(0, dtype=np.int64)
+        return none, none
+    several: Ints = np.flatnonzero(np.bincount(ids)[ids] > 1)
+    host_numbers, _ = _numbered(hosts)
+    return several, host_numbers[several] * distinct + ids[several]
 
 
 def order_of_requests(

@@ -19,6 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from purgatory_spark._errors import TraceFormatError, require_at_least, require_one_of
+from purgatory_spark._rows.column_checks import MALFORMED
 from purgatory_spark._rows.schema import file_columns, require
 from purgatory_spark._spark.csv_files import CSV_OPTIONS, csv_header
 from purgatory_spark._spark.files import (
@@ -187,7 +188,7 @@ def _read_csv_columns(reader: DataStreamReader, folder: Path, columns: Iterable[
     return rows.select(
         *[quote_column(name) for name in columns],
         F.coalesce(CORRUPT, _as_json(names)).alias(RAW),
-        F.when(F.col(CORRUPT).isNotNull(), F.lit("malformed row")).alias(CORRUPT),
+        F.when(F.col(CORRUPT).isNotNull(), F.lit(MALFORMED)).alias(CORRUPT),
     )
 
 
