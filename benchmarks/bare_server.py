@@ -16,7 +16,7 @@ from purgatory_broker.cluster.async_cluster import collecting_less
 _REQUEST = struct.Struct(">ihhi")
 _RESPONSE = struct.Struct(">ii")
 #: As long as the broker's response to a fetch of a record of 100 bytes.
-_BODY = bytes(238)
+_BODY = bytes(241)
 _READ_BYTES = 262_144
 
 
