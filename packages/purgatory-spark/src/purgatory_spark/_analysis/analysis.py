@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from functools import reduce
 from pathlib import Path
@@ -25,7 +25,7 @@ from purgatory_spark._analysis.what_if import what_if
 from purgatory_spark._outcomes.batch import trace_satisfactions
 from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
-from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, measure_trace
+from purgatory_spark._rows.host_sizes import MAX_WORKER_MB
 from purgatory_spark._spark.concurrent_jobs import concurrent_jobs
 from purgatory_spark._spark.job_names import names_jobs
 from purgatory_spark._spark.memory import bytes_per_pending_operation
@@ -44,7 +44,7 @@ _REACH = 2
 def analyze(
     spark: SparkSession,
     trace: TraceFolder,
-    replays: list[ReplayFolder],
+    replays: Iterable[ReplayFolder],
     target: Path,
     timeouts: list[int] | None = None,
     max_worker_mb: int = MAX_WORKER_MB,
@@ -54,7 +54,8 @@ def analyze(
     Args:
         spark: The session.
         trace: The trace.
-        replays: Replays of this trace. Their outcomes are compared with the computed ones.
+        replays: Replays of this trace. Their outcomes are compared with the computed ones. They
+            are taken in a thread, so a generator can make them while outcomes are computed.
         target: An empty folder.
         timeouts: Timeouts in ms for what-if, besides the trace's shortest and longest one;
             `timeouts_for` chooses if None.
@@ -71,18 +72,18 @@ def analyze(
     trace.require_requests()
     require_workers(spark, target)
     with session_for(spark, trace.row_count) as own:
-        return _analyze(own, trace, label_replays(replays), target, timeouts, max_worker_mb)
+        return _analyze(own, trace, replays, target, timeouts, max_worker_mb)
 
 
 def _analyze(
     spark: SparkSession,
     trace: TraceFolder,
-    replays: list[ReplayFolder],
+    replays: Iterable[ReplayFolder],
     target: Path,
     timeouts: list[int] | None,
     max_worker_mb: int,
 ) -> Analysis:
-    sizes = measure_trace(trace.requests(spark), trace.events(spark), max_worker_mb)
+    sizes = trace.sizes(spark, max_worker_mb)
     parts, in_use = sizes.parts, timeouts_in_use(trace.manifest["parameters"], sizes.timeouts_ms)
     keys_per_request = max(1, round(sizes.mean_keys))  # A whole number, to be measured below.
     # Before there are other threads, whose memory would count.
@@ -91,21 +92,18 @@ def _analyze(
     written = Observation()
     results = trace_satisfactions(spark, trace.path, parts=parts, are_few=is_small(trace.row_count))
     results = results.observe(written, *reject_counts(), *_span())
-    with concurrent_jobs(spark) as start:
+    # One more step than usual: the replays.
+    with concurrent_jobs(spark, at_once=3) as start:
         names = {"answers"}
 
         def write(name: str, table: DataFrame) -> Future[None]:
             names.add(name)
             return start(write_spark_table, table.coalesce(1), target / name)
 
-        for name, table in _replay_tables(spark, replays).items():
-            write(name, table)
+        replaying = start(list, replays)
         write_spark_table(outcomes_of(results), folder)
         require_no_rejects(written.get, str(trace.path))
         outcomes = read_spark_table(spark, folder)
-        if replays:
-            names.add("agreement")
-            start(_write_agreement, spark, outcomes, replays, target / "agreement")
         bins = TimeBins.covering(*_timeline_span(written.get))
         counts = aggregates.count_outcomes(outcomes, bins, trace.marks).persist()
         answers = aggregates.count_answers(counts).toArrow().sort_by("bucket")
@@ -127,12 +125,18 @@ def _analyze(
         for step in compared:
             step.result()
         write("contributors", _contributors(spark, target, has_marks=bool(trace.marks)))
+        replayed = label_replays(replaying.result())
+        if replayed:
+            names.add("agreement")
+            start(_write_agreement, spark, outcomes, replayed, target / "agreement")
+        for name, table in _replay_tables(spark, replayed).items():
+            write(name, table)
     counts.unpersist()
     write_json(
         target / MANIFEST,
         {
             "trace": trace.manifest,
-            "replays": [replay.settings | {"label": replay.name} for replay in replays],
+            "replays": [replay.settings | {"label": replay.name} for replay in replayed],
             "timeouts_ms": timeouts_ms,
             "timeout_ms": in_use,
             "bin_ms": bins.width_us / 1000,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from purgatory_spark._outcomes.replay import DESIGN_NUMBER, HOSTS, ReplaySettings, replay_designs
 from purgatory_spark._outcomes.results import outcomes_of, reject_counts, require_no_rejects
 from purgatory_spark._output_folder import write_json
-from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY, require_hosts_fit
+from purgatory_spark._rows.host_sizes import MAX_WORKER_MB, REPLAY
 from purgatory_spark._rows.schema import OUTCOMES
 from purgatory_spark._spark.concurrent_jobs import concurrent_jobs
 from purgatory_spark._spark.job_names import names_jobs
@@ -74,9 +74,8 @@ def replay_trace_in_designs(
     """Replay a trace through several purgatories, reading it once, and write the replay folders."""
     trace.require_requests()
     with session_for(spark, trace.row_count) as own:
-        requests, events = trace.requests(own), trace.events(own)
-        require_hosts_fit(requests, events, REPLAY, max_worker_mb)
-        replayed = replay_designs(requests, events, list(designs.values()))
+        trace.require_hosts_fit(own, REPLAY, max_worker_mb)
+        replayed = replay_designs(trace.requests(own), trace.events(own), list(designs.values()))
         return write_replays(
             replayed, {folder: settings.parameters() for folder, settings in designs.items()}
         )

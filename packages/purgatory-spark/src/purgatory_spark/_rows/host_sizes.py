@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from purgatory_spark._rows.schema import IDENTITY
+from purgatory_spark._rows.stored_sizes import StoredSizes
 from request_purgatory.errors import InvalidArgumentError
 
 #: The default limit of a Python worker's memory, in MiB.
@@ -49,6 +50,15 @@ class MemoryModel:
     event: int
     character: float
 
+    def bytes_of(self, sizes: StoredSizes) -> float:
+        """Return what all hosts take, if one worker had them all."""
+        return (
+            sizes.requests * self.request
+            + sizes.keys * self.watch_key
+            + sizes.events * self.event
+            + sizes.text_bytes * self.character
+        )
+
 
 BATCH = MemoryModel(
     "computing outcomes", worker=170 * _MB, request=120, watch_key=280, event=130, character=1.0
@@ -58,6 +68,12 @@ BATCH = MemoryModel(
 REPLAY = MemoryModel(
     "a replay", worker=170 * _MB, request=690, watch_key=360, event=160, character=2.6
 )
+
+
+def fit_together(sizes: StoredSizes | None, model: MemoryModel, max_worker_mb: int) -> bool:
+    """Return whether all hosts fit into one worker, as far as is known without reading rows."""
+    available = _available_bytes(model, max_worker_mb)
+    return sizes is not None and model.bytes_of(sizes) <= available
 
 
 def require_hosts_fit(

@@ -13,12 +13,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import types as T  # noqa: N812
 
 from purgatory_spark._spark.files import PARQUET_SUFFIX
 from purgatory_spark._spark.schemas import utc_schema
 from purgatory_spark._spark.spark_tables import SPARK_SCHEMA
+
+#: The key of the number of bytes of a file's text, in its footer.
+TEXT_BYTES = b"request_purgatory.text_bytes"
 
 _ATTEMPTS = "_attempts"
 #: Rows are written when there are as many.
@@ -31,6 +35,7 @@ class TableFile:
     def __init__(self, folder: str, schema: T.StructType) -> None:
         self.name = f"part-{uuid4()}{PARQUET_SUFFIX}"
         self.rows = 0
+        self._text_bytes = 0
         self._path = os.path.join(folder, _ATTEMPTS, self.name)
         self._schema = schema
         self._waiting: list[pa.Table] = []
@@ -45,6 +50,7 @@ class TableFile:
         ]
         self._waiting.append(pa.table(dict(zip(kinds.names, columns, strict=True))))
         self.rows += rows.num_rows
+        self._text_bytes += sum(_text_bytes(column) for column in columns)
         if sum(table.num_rows for table in self._waiting) >= _ROW_GROUP:
             self._flush()
 
@@ -52,6 +58,7 @@ class TableFile:
         if self._waiting:
             self._flush()
         if self._writer is not None:
+            self._writer.add_key_value_metadata({TEXT_BYTES: str(self._text_bytes)})
             self._writer.close()
 
     def _flush(self) -> None:
@@ -63,6 +70,22 @@ class TableFile:
             # Spark knows its own files by this.
             self._writer.add_key_value_metadata({SPARK_SCHEMA: self._schema.json()})
         self._writer.write_table(rows)
+
+
+def _text_bytes(column: pa.ChunkedArray) -> int:
+    """Return the number of bytes of a column's text; none if it has no text."""
+    kind = column.type
+    if pa.types.is_list(kind):
+        return sum(_text_bytes(pa.chunked_array([chunk.flatten()])) for chunk in column.chunks)
+    if pa.types.is_dictionary(kind):
+        lengths = [
+            pc.binary_length(chunk.dictionary).take(chunk.indices) for chunk in column.chunks
+        ]
+    elif pa.types.is_string(kind):
+        lengths = [pc.binary_length(chunk) for chunk in column.chunks]
+    else:
+        return 0
+    return sum(pc.sum(chunk).as_py() or 0 for chunk in lengths)
 
 
 def make_table_folder(folder: Path) -> None:

@@ -14,8 +14,17 @@ from purgatory_spark._importers.imported_trace import CheckedTables, ImportedTra
 from purgatory_spark._importers.table_source import TableSource
 from purgatory_spark._output_folder import write_json
 from purgatory_spark._rows.accepted_tables import AcceptedTables
+from purgatory_spark._rows.host_sizes import (
+    BATCH,
+    MemoryModel,
+    TraceSizes,
+    fit_together,
+    measure_trace,
+    require_hosts_fit,
+)
 from purgatory_spark._rows.row_counts import REJECTED, RowCounts
 from purgatory_spark._rows.schema import EVENTS, REJECTS, REQUESTS, require
+from purgatory_spark._rows.stored_sizes import StoredSizes
 from purgatory_spark._spark.damage import damage_described
 from purgatory_spark._spark.job_names import named_jobs
 from purgatory_spark._spark.spark_tables import read_spark_table, rows_in, write_spark_table
@@ -74,6 +83,20 @@ class TraceFolder:
     def events(self, spark: SparkSession) -> DataFrame:
         """Return the events (`schema.EVENTS`)."""
         return require(read_spark_table(spark, self.path / "events"), EVENTS, f"{self.path}/events")
+
+    def sizes(self, spark: SparkSession, max_worker_mb: int) -> TraceSizes:
+        """Return the sizes of its hosts, by `measure_trace` if they could be too large."""
+        stored = StoredSizes.of(self.path)
+        if stored is not None and fit_together(stored, BATCH, max_worker_mb):
+            return TraceSizes({}, stored.keys / stored.requests, stored.timeouts_ms)
+        return measure_trace(self.requests(spark), self.events(spark), max_worker_mb)
+
+    def require_hosts_fit(
+        self, spark: SparkSession, model: MemoryModel, max_worker_mb: int
+    ) -> None:
+        """Check that a Python worker has memory enough for each host, as `require_hosts_fit`."""
+        if not fit_together(StoredSizes.of(self.path), model, max_worker_mb):
+            require_hosts_fit(self.requests(spark), self.events(spark), model, max_worker_mb)
 
     def rejects(self, spark: SparkSession) -> DataFrame:
         """Return the rows that the import rejected (`schema.REJECTS`)."""

@@ -29,6 +29,7 @@ from purgatory_spark._rows.mapped_rows import (
 )
 from purgatory_spark._rows.request_numbers import NUMBERED_BY
 from purgatory_spark._rows.schema import with_passed
+from purgatory_spark._rows.stored_sizes import StoredSizes
 from purgatory_spark._spark.file_columns import with_row_text
 from purgatory_spark._spark.parquet_splits import list_files
 from purgatory_spark._spark.scanned_files import scanned_files
@@ -114,6 +115,12 @@ def assert_written(tables: MappedTables, folder: Path, manifest: dict[str, Any])
     assert rows["rejected"] == rejected.total()
     assert (rows["requests out"], rows["events out"]) == (numbers["requests"], numbers["events"])
     assert rows["rows in"] == tables.requests.count()
+    sizes = StoredSizes.of(folder)
+    assert sizes is not None
+    assert (sizes.requests, sizes.events) == (numbers["requests"], numbers["events"])
+    assert sizes.keys == sum(len(row["watch_keys"]) for row in found["requests"])
+    timeouts = [row["timeout_ms"] for row in found["requests"]]
+    assert sizes.timeouts_ms == (min(timeouts), max(timeouts))
     return numbers
 
 
