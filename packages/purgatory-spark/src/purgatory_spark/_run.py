@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,16 +66,14 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
             with step(console, spark, f"import {source}"):
                 trace = import_trace(spark, source, folder, plan.imports)
         print_row_counts(console, trace)
-        replays: list[ReplayFolder] = []
-        if plan.replays:
-            designs = " and ".join(settings.design for settings in plan.replays)
-            with step(console, spark, f"replay {name}, {designs}"):
-                folders = {
-                    new_folder(target / "replays" / name / settings.design): settings
-                    for settings in plan.replays
-                }
-                replays = replay_trace_in_designs(spark, trace, folders, plan.max_worker_mb)
-        with step(console, spark, f"analyze {name}"):
+        folders = {
+            new_folder(target / "replays" / name / settings.design): settings
+            for settings in plan.replays
+        }
+        designs = " and ".join(settings.design for settings in plan.replays)
+        what = f"replay {name}, {designs}, and analyze it" if designs else f"analyze {name}"
+        with step(console, spark, what):
+            replays = _replays(spark, trace, folders, plan.max_worker_mb)
             folder = new_folder(target / "analyses" / name)
             analyses.append(
                 analyze(spark, trace, replays, folder, plan.timeouts, plan.max_worker_mb)
@@ -83,6 +82,17 @@ def run(spark: SparkSession, plan: RunPlan, target: Path, console: Console) -> l
         write_report(analyses, target / "report.html")
     write_json(target / "run.json", {"traces": names})
     return analyses
+
+
+def _replays(
+    spark: SparkSession,
+    trace: TraceFolder,
+    designs: Mapping[Path, ReplaySettings],
+    max_worker_mb: int,
+) -> Iterator[ReplayFolder]:
+    """Make replays when the first one is asked for."""
+    if designs:
+        yield from replay_trace_in_designs(spark, trace, designs, max_worker_mb)
 
 
 def print_replay_rate(console: Console, spark: SparkSession, folder: ReplayFolder) -> None:

@@ -222,7 +222,7 @@ def test_missing_java_is_a_missing_dependency(tmp_path: Path) -> None:
 def test_installed_command_does_the_whole_run(tmp_path: Path) -> None:
     ran = command("run", "--requests", "2000", "--workload", "low", "--out", str(tmp_path / "out"))
     assert ran.returncode == 0, ran.stderr
-    assert "✓ replay low, wheel" in ran.stdout
+    assert "✓ replay low, wheel and legacy, and analyze it" in ran.stdout
     assert re.search(r"workload low +legacy .* 0 *$", ran.stdout, re.MULTILINE)
     assert (tmp_path / "out" / "report.html").exists()
     assert "Traceback" not in ran.stderr

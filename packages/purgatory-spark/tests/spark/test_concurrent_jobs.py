@@ -35,23 +35,48 @@ def test_error_of_a_step_is_raised(spark: SparkSession) -> None:
         block()
 
 
-def test_error_in_the_block_cancels_jobs(spark: SparkSession) -> None:
+def _run_for_long(spark: SparkSession) -> list[Any]:
     def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         time.sleep(60)
         yield from batches
 
-    def run() -> list[Any]:
-        return spark.range(0, 1, 1, 1).mapInArrow(wait, "id bigint").collect()
+    return spark.range(0, 1, 1, 1).mapInArrow(wait, "id bigint").collect()
 
-    jobs = spark.sparkContext.statusTracker()
+
+def _wait_for_a_job(spark: SparkSession) -> None:
+    while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        time.sleep(0.01)
+
+
+def test_error_of_a_step_cancels_the_jobs_of_the_block(spark: SparkSession) -> None:
+    def fail() -> None:
+        _wait_for_a_job(spark)
+        raise ZeroDivisionError
+
+    cancelled: list[Py4JJavaError] = []
+
+    def block() -> None:
+        with concurrent_jobs(spark) as start:
+            start(fail)
+            try:
+                _run_for_long(spark)
+            except Py4JJavaError as error:
+                cancelled.append(error)
+                raise
+
+    with pytest.raises(ZeroDivisionError):
+        block()
+    assert "cancel" in str(cancelled[0])
+
+
+def test_error_in_the_block_cancels_jobs(spark: SparkSession) -> None:
     steps: list[Future[list[Any]]] = []
 
     def block() -> None:
         with concurrent_jobs(spark) as start:
-            steps.append(start(run))
-            while not jobs.getActiveJobsIds():
-                time.sleep(0.01)
-            steps.extend(start(run) for _ in range(2))
+            steps.append(start(_run_for_long, spark))
+            _wait_for_a_job(spark)
+            steps.extend(start(_run_for_long, spark) for _ in range(2))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -100,7 +100,7 @@ def _analyze(
             names.add(name)
             return start(write_spark_table, table.coalesce(1), target / name)
 
-        replaying = start(list, replays)
+        replaying: Future[list[ReplayFolder]] = start(list, replays)
         write_spark_table(outcomes_of(results), folder)
         require_no_rejects(written.get, str(trace.path))
         outcomes = read_spark_table(spark, folder)

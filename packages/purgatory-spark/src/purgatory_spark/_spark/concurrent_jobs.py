@@ -27,37 +27,53 @@ class StartStep(Protocol):
 
 
 @contextmanager
-def concurrent_jobs(spark: SparkSession) -> Iterator[StartStep]:
+def concurrent_jobs(spark: SparkSession, at_once: int = _AT_ONCE) -> Iterator[StartStep]:
     """Yield a function that starts steps, which have ended when the block has.
 
-    Their jobs have the names of this thread's. If a step or the block fails, the others' jobs are
-    cancelled, and the first error is raised.
+    Their jobs have the names of this thread's. If a step or the block fails, all other jobs are
+    cancelled, also those of the block, and the first error is raised.
+
+    `at_once`: how many steps run at the same time.
     """
     tag = f"request-purgatory-{uuid4()}"
     steps: list[Future[Any]] = []
-    pool = ThreadPoolExecutor(_AT_ONCE)
+    failures: list[BaseException] = []
+    pool = ThreadPoolExecutor(at_once)
+    # Tags of a classic session are those of one thread.
+    context: Any = getattr(spark, "sparkContext", None)
+
+    def cancel_jobs() -> None:
+        # Without the JVM there is nothing to cancel, and the steps fail.
+        with suppress(Exception):
+            (spark.interruptTag if context is None else context.cancelJobsWithTag)(tag)
+
+    def note(step: Future[Any]) -> None:
+        if not step.cancelled() and (error := step.exception()) is not None:
+            failures.append(error)
+            cancel_jobs()
 
     def start(step: Callable[..., _R], *args: Any) -> Future[_R]:
         with_names = cast(Any, inheritable_thread_target(spark))(step)
-        steps.append(pool.submit(with_names, *args))
-        return steps[-1]
+        started: Future[_R] = pool.submit(with_names, *args)
+        started.add_done_callback(note)
+        steps.append(started)
+        return started
 
-    # Tags of a classic session are those of one thread.
-    context: Any = getattr(spark, "sparkContext", None)
     (spark.addTag if context is None else context.addJobTag)(tag)
     try:
         yield start
         for step in steps:
             step.result()
-    except BaseException:
+    except BaseException as error:
+        failures.append(error)
         for step in steps:
             step.cancel()
         # Again and again, as a step may be about to start its next job.
         while wait(steps, _CANCEL_EVERY_S).not_done:
-            # Without the JVM there is nothing to cancel, and the steps fail.
-            with suppress(Exception):
-                (spark.interruptTag if context is None else context.cancelJobsWithTag)(tag)
-        raise
+            cancel_jobs()
+        if not isinstance(error, Exception) or failures[0] is error:
+            raise
+        raise failures[0] from None
     finally:
         pool.shutdown()
         with suppress(Exception):
