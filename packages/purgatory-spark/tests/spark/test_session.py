@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -47,14 +48,33 @@ def test_small_session_starts_quickly(tmp_path: Path) -> None:
         "from purgatory_spark import create_session\n"
         "spark = create_session(small=True)\n"
         f"print('found:', *[spark.conf.get(name) for name in {names}])\n"
+        "java = spark.sparkContext._jvm.java.lang\n"
+        "print('path:', java.System.getProperty('java.class.path'))\n"
         "spark.stop()\n"
     )
     with job([sys.executable, "-c", program], tmp_path / "log") as running:
         adaptive, *options = running.wait_for_line("found: ").split()[1:]
+        path = running.wait_for_line("path: ").split(os.pathsep)
         code, _ = running.wait()
     assert code == 0, running.describe()
     assert adaptive == "false"
     assert set(JAVA_OPTIONS.split()) <= set(options)
+    jars = [name for name in map(os.path.basename, path) if name.endswith(".jar")]
+    assert [re.split(r"[-_]\d", name)[0] for name in jars[: len(session._FIRST_JARS)]] == [
+        *session._FIRST_JARS
+    ]
+
+
+def test_class_path_of_spark_defaults_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    first = session._small_settings({})
+    assert first["spark.driver.extraClassPath"].endswith(".jar")
+    own = {"spark.driver.extraClassPath": "own.jar"}
+    assert session._small_settings(own) == first | own
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraClassPath own.jar\n")
+    assert "spark.driver.extraClassPath" not in session._small_settings({})
 
 
 def test_small_inputs_are_files_of_few_bytes(tmp_path: Path) -> None:
