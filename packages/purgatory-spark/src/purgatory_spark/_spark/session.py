@@ -73,7 +73,7 @@ _SMALL_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn512m -XX:Met
 
 #: Further settings of such a JVM.
 _SMALL_LOCAL_SETTINGS: Mapping[str, str] = {
-    # The only ones are those of MLlib, which start Scala's reflection: a second of CPU.
+    # The only ones are those of MLlib, which start Scala's reflection: nearly a second.
     "spark.sql.extensions.test.loadFromCp": "false",
 }
 
