@@ -28,6 +28,8 @@ _STRIPE_BYTES = 32
 _WORD_BYTES = 8
 #: At position k, ones in the first k bytes of a little-endian word.
 _MASKS = np.array([2 ** (8 * size) - 1 for size in range(_WORD_BYTES + 1)], dtype=np.uint64)
+#: So many strings and their hashes fit into a core's cache.
+_HASHED_ROWS = 16_384
 _LANE_ROTATIONS = (1, 7, 12, 18)
 
 _UINT32 = 2**32
@@ -172,15 +174,21 @@ def hash_strings(strings: pa.Array, seeds: Words) -> Words:
     >>> [hashes.index(number) for number in hashes]
     [0, 1, 0, 3, 4]
     """
-    if not len(strings):
-        return np.zeros(0, dtype=np.uint64)
+    hashes: Words = np.empty(len(strings), dtype=np.uint64)
+    for at in range(0, len(strings), _HASHED_ROWS):
+        rows = slice(at, at + _HASHED_ROWS)
+        hashes[rows] = _hash_some(strings[rows], seeds[rows])
+    return hashes
+
+
+def _hash_some(strings: pa.Array, seeds: Words) -> Words:
     words, at, left = words_of(strings)
     hashes: Words = _mixed(left.astype(np.uint64) + seeds)
     # The first words of all strings are mixed in, then the second words of those that have one.
     longer = None
     while True:
         word = words[at]
-        word &= _MASKS[np.minimum(left, _WORD_BYTES)]
+        word &= _MASKS.take(left, mode="clip")
         word *= _P2
         word ^= word >> np.uint64(31)
         if longer is None:
@@ -190,11 +198,14 @@ def hash_strings(strings: pa.Array, seeds: Words) -> Words:
             word ^= hashes[longer]
             _mix(word)
             hashes[longer] = word
-        further = np.flatnonzero(left > _WORD_BYTES)
-        if not len(further):
-            break
-        longer = further if longer is None else longer[further]
-        at, left = at[further] + np.int32(_WORD_BYTES), left[further] - np.int32(_WORD_BYTES)
+        is_longer = left > _WORD_BYTES
+        if not is_longer.all():
+            further = np.flatnonzero(is_longer)
+            if not len(further):
+                break
+            longer = further if longer is None else longer[further]
+            at, left = at[further], left[further]
+        at, left = at + np.int32(_WORD_BYTES), left - np.int32(_WORD_BYTES)
     if strings.null_count:
         is_null = strings.is_null().to_numpy(zero_copy_only=False)
         # A null must differ from an empty string.
