@@ -5,8 +5,9 @@ requests at once:
 
 1. The watch keys of all requests are listed in one array: a *pair* is a request and one of its
    watch keys, and each pair is a position in this array.
-2. `KeyEvents` sorts the events by key and time. Each pair finds the first event of its key that
-   satisfies it by binary search (`first_index`), as all three aggregates only grow over time.
+2. `KeyEvents` sorts pairs and events by key and time, so each pair knows the next event of its key.
+   It finds the first event whose sum or maximum satisfies it by binary search (`first_index`), as
+   all aggregates only grow over time.
 3. A request is satisfied at the last time of its pairs (`all`), at the first one (`any`), or once
    as many of its keys are satisfied as the quantifier says.
 """
@@ -19,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from purgatory_spark._spark.arrays import Bools, Floats, Ints, one_chunk
+from purgatory_spark._spark.arrays import Bools, Floats, Ints, Words, one_chunk
+from purgatory_spark._spark.orders import group_hashes, stable_order
 
 #: The time of what never happens: later than every other time.
 NEVER = np.int64(2**63 - 1)
@@ -32,55 +34,65 @@ def epoch_us(column: pa.ChunkedArray) -> Ints:
 
 
 class KeyEvents:
-    """The events of one host on watched keys, sorted by key, time and amount.
+    """Events in order of their keys, then of time and amount, and where pairs are among them.
 
-    The events of the key with number k are those at positions `starts[k]` to `ends[k] - 1`:
+    A key is a hash of host and key. The events of the key with number k are those at positions
+    `starts[k]` to `ends[k] - 1`:
 
-    >>> times = pa.array([30, 10, 20, 40], pa.timestamp("us", tz="UTC"))
-    >>> table = pa.table(
-    ...     {"key": ["b", "a", "c", "b"], "occurred_at": times, "amount": [5.0, 1.0, 1.0, 2.0]}
+    >>> events = pa.table(
+    ...     {
+    ...         "key": pa.array([8, 7, 6, 8], pa.uint64()),
+    ...         "occurred_at": [30, 10, 20, 40],
+    ...         "amount": [5.0, 1.0, 1.0, 2.0],
+    ...     }
     ... )
-    >>> events = KeyEvents(pa.array(["a", "b", "a"]), table)  # no request watches "c"
-    >>> events.keys.to_pylist(), events.us.tolist()
-    (['a', 'b'], [10, 30, 40])
-    >>> events.starts.tolist(), events.ends.tolist()
-    ([0, 1], [1, 3])
+    >>> events = KeyEvents(np.array([7, 8, 7], np.uint64), np.array([10, 35, 20]), events)
+    >>> events.us.tolist(), events.numbers.tolist()
+    ([20, 10, 30, 40], [1, 2, 1])
+    >>> events.starts.tolist(), events.ends.tolist(), events.since.tolist()
+    ([0, 1, 2], [1, 2, 4], [1, 3, 2])
     >>> events.running_totals().tolist(), events.high_watermarks().tolist()
-    ([1.0, 5.0, 7.0], [1.0, 5.0, 5.0])
+    ([1.0, 1.0, 5.0, 7.0], [1.0, 1.0, 5.0, 5.0])
 
     Attributes:
-        keys: The distinct watch keys; the number of a key is its position.
-        numbers: The number of each of the watch keys that the object was made with.
         us: The times of the events, in microseconds since the epoch.
         starts: For each key, the position of its first event.
         ends: For each key, the position after its last event.
+        numbers: For each pair, the number of its key.
+        since: For each pair, the position of its key's first event that is not before its arrival.
     """
 
-    def __init__(self, watch_keys: pa.Array, events: pa.Table) -> None:
-        of_events = events.column("key").chunks
-        encoded = pa.concat_arrays([watch_keys, *of_events]).dictionary_encode("encode")
-        # Keys are numbered in order of appearance, and those that nobody watches come last.
-        numbers = np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
-        self.numbers: Ints = numbers[: len(watch_keys)]
-        self.keys = encoded.dictionary[: self.numbers.max(initial=-1) + 1]
-        number = numbers[len(watch_keys) :]
-        us = epoch_us(events.column("occurred_at"))
+    def __init__(self, keys: Words, arrived_us: Ints, events: pa.Table) -> None:
+        """Sort events; the pairs have these keys and arrivals."""
+        key, us = events.column("key").to_numpy(), epoch_us(events.column("occurred_at"))
         amount = np.asarray(events.column("amount").to_numpy(), dtype=np.float64)
-        watched = number < len(self.keys)
-        if not watched.all():
-            number, us, amount = number[watched], us[watched], amount[watched]
-        # NumPy sorts numbers of 16 bits by counting.
-        order = np.lexsort((amount, us, number.astype(np.min_scalar_type(len(self.keys)))))
-        self.us: Ints = us[order]
-        self._amount: Floats = amount[order]
-        self._number: Ints = number[order]
-        counts = np.bincount(number, minlength=len(self.keys))
-        self.ends: Ints = np.cumsum(counts)
-        self.starts: Ints = self.ends - counts
+        if (amount[1:] != amount[:-1]).any():
+            by_amount = np.argsort(amount, kind="stable")
+            key, us, amount = key[by_amount], us[by_amount], amount[by_amount]
+        # Pairs come first, so that those that arrive at an event's time are before it.
+        by_time = stable_order(np.concatenate([arrived_us, us]))
+        order, is_first = group_hashes(np.concatenate([keys, key])[by_time])
+        order = by_time[order]
+        number, is_event = np.cumsum(is_first) - 1, order >= len(keys)
+        position: Ints = np.cumsum(is_event) - is_event
+        self.starts: Ints = position[is_first]
+        self.ends: Ints = np.append(self.starts[1:], len(us))[: len(self.starts)]
+        # Positions take less time than a mask.
+        at = np.flatnonzero(is_event)
+        of_event = order[at] - len(keys)
+        self.us: Ints = us[of_event]
+        self._amount: Floats = amount[of_event]
+        self._number: Ints = number[at]
+        at = np.flatnonzero(~is_event)
+        pair = order[at]
+        self.numbers: Ints = np.empty_like(pair)
+        self.numbers[pair] = number[at]
+        self.since: Ints = np.empty_like(pair)
+        self.since[pair] = position[at]
 
     def running_totals(self) -> Floats:
         """Return the sum of the key's amounts up to and including each event."""
-        nothing = np.zeros(len(self.keys))
+        nothing = np.zeros(len(self.starts))
         return running_totals(self._number, self._amount, self.starts, self.ends, nothing)
 
     def high_watermarks(self) -> Floats:
@@ -163,22 +175,24 @@ def flat_keys(watch_keys: pa.ChunkedArray) -> tuple[pa.Array, Ints]:
 def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
     """Compute when each request's condition is first satisfied, regardless of its timeout.
 
-    Below, the pairs of the first two requests are satisfied at 10 (key a) and at 20 (key b). The
+    Below, the pairs of the first two requests are satisfied at 10 (key 7) and at 20 (key 8). The
     third request arrives at 25, so the first event does not count for its sum:
 
-    >>> def times(*us):
-    ...     return pa.array(us, pa.timestamp("us", tz="UTC"))
     >>> requests = pa.table(
     ...     {
-    ...         "arrived_at": times(0, 0, 25, 25),
-    ...         "watch_keys": [["a", "b"], ["a", "b"], ["a"], ["a"]],
+    ...         "arrived_at": [0, 0, 25, 25],
+    ...         "watch_keys": pa.array([[7, 8], [7, 8], [7], [7]], pa.list_(pa.uint64())),
     ...         "aggregate": ["count", "count", "sum", "sum"],
     ...         "threshold": [1.0, 1.0, 5.0, 6.0],
     ...         "quantifier": ["all", "any", "all", "all"],
     ...     }
     ... )
     >>> events = pa.table(
-    ...     {"key": ["a", "b", "a"], "occurred_at": times(10, 20, 30), "amount": [2.0, 2.0, 5.0]}
+    ...     {
+    ...         "key": pa.array([7, 8, 7], pa.uint64()),
+    ...         "occurred_at": [10, 20, 30],
+    ...         "amount": [2.0, 2.0, 5.0],
+    ...     }
     ... )
     >>> [int(us) if us != NEVER else None for us in satisfied_us(requests, events)]
     [20, 10, 30, None]
@@ -188,7 +202,7 @@ def satisfied_us(requests: pa.Table, events: pa.Table) -> Ints:
     microseconds since the epoch, or NEVER.
     """
     keys, lengths = flat_keys(requests.column("watch_keys"))
-    pairs = _Pairs(requests, keys, lengths, KeyEvents(keys, events))
+    pairs = _Pairs(requests, keys, lengths, events)
     times = pairs.satisfied_us()
 
     is_all = _equals(requests, "quantifier", "all")
@@ -219,15 +233,12 @@ class _Pairs:
     key's events.
     """
 
-    def __init__(
-        self, requests: pa.Table, keys: pa.Array, lengths: Ints, events: KeyEvents
-    ) -> None:
+    def __init__(self, requests: pa.Table, keys: pa.Array, lengths: Ints, events: pa.Table) -> None:
         is_identity = len(keys) == len(lengths) and bool(np.all(lengths == 1))
         request = slice(None) if is_identity else np.repeat(np.arange(len(lengths)), lengths)
         self._lengths: Ints = lengths
-        self._events = events
-        self._start, self._end = events.starts[events.numbers], events.ends[events.numbers]
         self._arrived: Ints = epoch_us(requests.column("arrived_at"))[request]
+        self._events = events = KeyEvents(keys.to_numpy(), self._arrived, events)
         self._threshold: Floats = np.asarray(
             requests.column("threshold").to_numpy(), dtype=np.float64
         )[request]
@@ -242,7 +253,7 @@ class _Pairs:
             pairs = np.flatnonzero((self._threshold > 0) & self._has_aggregate[name])
             if len(pairs):
                 index = search(pairs)
-                found = index < self._end[pairs]
+                found = index < self._end(pairs)
                 pairs = pairs[found]
                 # The maximum may have been reached before the arrival.
                 times[pairs] = np.maximum(self._events.us[index[found]], self._arrived[pairs])
@@ -264,40 +275,36 @@ class _Pairs:
         reached[has_enough] = times[pairs[(first + needed - 1)[has_enough]]]
         return reached
 
-    def _since_arrival(self, pairs: Ints) -> Ints:
-        us, arrived = self._events.us, self._arrived[pairs]
-        return first_index(
-            self._start[pairs],
-            self._end[pairs],
-            lambda searches, index: us[index] >= arrived[searches],
-        )
+    def _start(self, pairs: Ints) -> Ints:
+        return self._events.starts[self._events.numbers[pairs]]
+
+    def _end(self, pairs: Ints) -> Ints:
+        return self._events.ends[self._events.numbers[pairs]]
 
     def _count(self, pairs: Ints) -> Ints:
         # Thresholds above the number of events can't be reached. They are limited to it plus one,
         # so that infinite ones become integers too.
         needed = np.minimum(np.ceil(self._threshold[pairs]), len(self._events.us) + 1)
-        return np.minimum(
-            self._since_arrival(pairs) + needed.astype(np.int64) - 1, self._end[pairs]
-        )
+        return np.minimum(self._events.since[pairs] + needed.astype(np.int64) - 1, self._end(pairs))
 
     def _sum(self, pairs: Ints) -> Ints:
         totals = self._events.running_totals()
-        first = self._since_arrival(pairs)
+        first = self._events.since[pairs]
         before = np.zeros(len(pairs))
-        has_before = first > self._start[pairs]
+        has_before = first > self._start(pairs)
         before[has_before] = totals[first[has_before] - 1]
         threshold = self._threshold[pairs]
         return first_index(
             first,
-            self._end[pairs],
+            self._end(pairs),
             lambda searches, index: totals[index] - before[searches] >= threshold[searches],
         )
 
     def _max(self, pairs: Ints) -> Ints:
         watermarks, threshold = self._events.high_watermarks(), self._threshold[pairs]
         return first_index(
-            self._start[pairs],
-            self._end[pairs],
+            self._start(pairs),
+            self._end(pairs),
             lambda searches, index: watermarks[index] >= threshold[searches],
         )
 

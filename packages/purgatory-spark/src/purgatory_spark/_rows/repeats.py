@@ -17,6 +17,7 @@ import pyarrow as pa
 from purgatory_spark._rows.packing import hash_watch_keys, passed_columns
 from purgatory_spark._spark.arrays import Bools, Ints, Words, one_chunk
 from purgatory_spark._spark.hashes import hash_strings
+from purgatory_spark._spark.orders import group_hashes
 
 #: The reason of a repeated request.
 REPEATED = "repeated request"
@@ -84,13 +85,14 @@ def first_of_ids(hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray, arrived_u
 
 def _of_equal_ids(hosts: pa.ChunkedArray, request_ids: pa.ChunkedArray) -> tuple[Ints, Ints]:
     """Return the rows whose ids others have, too, and for each the number of its host and id."""
-    ids, distinct = _numbered(request_ids)
-    if distinct == len(ids):
-        none: Ints = np.zeros(0, dtype=np.int64)
-        return none, none
-    several: Ints = np.flatnonzero(np.bincount(ids)[ids] > 1)
-    host_numbers, _ = _numbered(hosts)
-    return several, host_numbers[several] * distinct + ids[several]
+    # Most ids are used once, and hashing them takes half as long as numbering them.
+    texts = _text(request_ids)
+    order, is_first = group_hashes(hash_strings(texts, np.zeros(len(texts), dtype=np.uint64)))
+    several: Ints = np.sort(order[~(is_first & np.append(is_first[1:], True))])
+    at = pa.array(several)
+    ids, distinct = _numbered(texts.take(at))
+    host_numbers, _ = _numbered(_text(hosts.take(at)))
+    return several, host_numbers * distinct + ids
 
 
 def order_of_requests(
@@ -148,8 +150,7 @@ def _text(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return one_chunk(column).cast(pa.string())
 
 
-def _numbered(names: pa.ChunkedArray) -> tuple[Ints, int]:
+def _numbered(names: pa.StringArray) -> tuple[Ints, int]:
     """Return a number for each name, equal for equal ones, and how many there are."""
-    # Unifying the dictionaries of chunks takes many times as long as encoding the names.
-    encoded = pa.concat_arrays([*names.chunks, pa.array([], names.type)]).dictionary_encode()
+    encoded = names.dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
