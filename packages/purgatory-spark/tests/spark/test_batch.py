@@ -133,8 +133,13 @@ def test_files_and_tables_have_the_same_outcomes(spark: SparkSession, files: Pat
     assert found.schema.simpleString() == schema.simpleString()
     rows = micros(found)
     assert len(rows) == WORKLOAD.requests
-    assert rows == micros(satisfactions(*tables))
     assert trace_outcomes(spark, files).columns == RESULTS.names
+    of_files = satisfactions(*tables)
+    of_rows = satisfactions(tables[0].coalesce(1), tables[1])
+    # Of plain tables, workers read the files, and Spark none.
+    assert not of_files.inputFiles()
+    assert {Path(file).parent.name for file in of_rows.inputFiles()} == {"requests"}
+    assert rows == micros(of_files) == micros(of_rows)
 
 
 def test_parts_of_a_host_have_the_same_outcomes(spark: SparkSession, tmp_path: Path) -> None:

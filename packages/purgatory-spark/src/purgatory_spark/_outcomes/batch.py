@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from functools import partial
+from functools import partial, reduce
 from itertools import groupby
 from pathlib import Path
 
@@ -43,7 +43,8 @@ from purgatory_spark._spark.parquet_splits import (
     plan_tasks,
     read_split,
 )
-from purgatory_spark._spark.schemas import fields_of, to_micros
+from purgatory_spark._spark.scanned_files import scanned_files
+from purgatory_spark._spark.schemas import fields_of, to_micros, utc_schema
 from purgatory_spark._spark.session import parallelism, small_partitions
 from purgatory_spark._spark.spark_tables import read_spark_table
 from purgatory_spark._spark.workers import require_local_python
@@ -79,6 +80,8 @@ def satisfactions(
 ) -> DataFrame:
     """Compute how each request ends, and when its condition is first satisfied.
 
+    The Python workers read the files of tables that are nothing but files of Parquet by themselves.
+
     `are_few`: whether the rows are a small input, which needs few shards and tasks.
 
     Returns the columns of `RESULTS`, and `satisfied_at`, which may be after the deadline, and is
@@ -89,14 +92,19 @@ def satisfactions(
         _REQUESTS: require(requests, REQUESTS, "requests"),
         _EVENTS: require(events, EVENTS, "events"),
     }
-    sharding = sharding_of(requests.sparkSession, parts, [None], are_few=are_few)
+    files = {kind: scanned_files(table, utc_schema(table.schema)) for kind, table in tables.items()}
+    spark, known = requests.sparkSession, {kind: found for kind, found in files.items() if found}
+    sharding = sharding_of(spark, parts, files.values(), are_few=are_few)
     packed = [
         table.select(*to_micros(table.schema)).mapInArrow(
             partial(pack_batches, kind=kind, sharding=sharding), PACKED
         )
         for kind, table in tables.items()
+        if kind not in known
     ]
-    return _satisfactions(packed[0].unionByName(packed[1]), sharding)
+    if known:
+        packed.append(_packed_files(spark, known, sharding))
+    return _satisfactions(reduce(DataFrame.unionByName, packed), sharding)
 
 
 def trace_satisfactions(
@@ -125,7 +133,13 @@ def trace_satisfactions(
         )
         return satisfactions(requests, events, parts=parts, are_few=are_few)
     sharding = sharding_of(spark, parts, known.values(), are_few=are_few)
-    tasks = plan_tasks(known, parallelism(spark))
+    return _satisfactions(_packed_files(spark, known, sharding), sharding)
+
+
+def _packed_files(
+    spark: SparkSession, files: Mapping[str, TableFiles], sharding: Sharding
+) -> DataFrame:
+    """Return the rows of files that the Python workers read, packed."""
 
     def read_and_pack(task: list[Split]) -> Iterator[pa.RecordBatch]:
         for kind, splits in groupby(task, key=lambda split: split.table):
@@ -136,7 +150,7 @@ def trace_satisfactions(
             )
             yield from pack_batches(rows, kind, sharding)
 
-    return _satisfactions(map_tasks(spark, tasks, read_and_pack, PACKED), sharding)
+    return map_tasks(spark, plan_tasks(files, parallelism(spark)), read_and_pack, PACKED)
 
 
 def batch_outcomes(
