@@ -128,7 +128,9 @@ def pack_rows(rows: pa.RecordBatch, kind: str, sharding: Sharding) -> pa.RecordB
     if sharding.parts:
         shards += (first_keys % parts[number].astype(np.uint64)).astype(np.int64)
     names = BLOB_SCHEMAS[kind].names
-    rows = pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+    rows = pa.RecordBatch.from_arrays(
+        [packing.with_constant(columns[name]) for name in names], names=names
+    )
     return packing.packed_batch(
         kind, packing.blobs_by_shard(rows, shards, most_rows=MOST_BLOB_ROWS)
     )

@@ -13,6 +13,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.types import is_floating, is_integer
 
 from purgatory_spark._rows.trace_columns import ARROW_SCHEMAS, PASSED, TABLES
 from purgatory_spark._spark.arrays import Ints, Words, one_chunk
@@ -69,6 +70,17 @@ def passed_columns(rows: pa.RecordBatch) -> dict[str, pa.Array]:
             column = pc.fill_null(column, passed.default)
         columns[passed.name] = column
     return columns
+
+
+def with_constant(column: pa.Array) -> pa.Array:
+    """Return a column as bytes and a dictionary if it is one number in all rows."""
+    if column.null_count or not (is_integer(column.type) or is_floating(column.type)):
+        return column
+    numbers = column.to_numpy()
+    bits = numbers.view(f"u{numbers.itemsize}")
+    if bits[0] != bits[-1] or (bits != bits[0]).any():
+        return column
+    return pa.DictionaryArray.from_arrays(np.zeros(len(bits), dtype=np.uint8), column[:1])
 
 
 def hash_watch_keys(
