@@ -8,9 +8,10 @@ take the keys apart and group by request. All sides have two cores. Rows are req
 "Cold" is the first pass of a process, after the session has started; the other figure is that of
 the fastest further pass. CPU time is of this process, the JVM and its Python workers, in that pass.
 
-Ours has three ways in. From a trace folder, Python workers read the files; they get the rows of
-DataFrames; and an own table is mapped and checked first, as `Trace.from_table` does it. The own
-table has a row for each call, with or without the calls' ids. Its rows are calls.
+Ours has three ways in. From a trace folder, Python workers read the files, as they do of DataFrames
+that are plain Parquet files; they get the rows of other DataFrames; and an own table is mapped and
+checked first, as `Trace.from_table` does it. The own table has a row for each call, with or without
+the calls' ids. Its rows are calls.
 """
 
 from __future__ import annotations
@@ -148,11 +149,12 @@ def _on_spark(spark: SparkSession, side: str, data: StreamData) -> Answer:
             spark.read.schema(schema).parquet(str(data.folder / kind))
             for kind, schema in (("requests", REQUESTS), ("events", EVENTS))
         )
-        outcomes = (
-            _windowed(requests, events, data.watched)
-            if side == peers.SPARK_SQL
-            else batch_outcomes(requests, events)
-        )
+        if side == peers.SPARK_SQL:
+            outcomes = _windowed(requests, events, data.watched)
+        else:
+            # A filter makes them DataFrames whose rows only Spark has.
+            has_host = F.col("host") != ""
+            outcomes = batch_outcomes(requests.where(has_host), events.where(has_host))
     return _answer(outcomes)
 
 

@@ -80,8 +80,6 @@ def satisfactions(
 ) -> DataFrame:
     """Compute how each request ends, and when its condition is first satisfied.
 
-    The Python workers read the files of tables that are nothing but files of Parquet by themselves.
-
     `are_few`: whether the rows are a small input, which needs few shards and tasks.
 
     Returns the columns of `RESULTS`, and `satisfied_at`, which may be after the deadline, and is
@@ -160,7 +158,8 @@ def batch_outcomes(
 
     Workers take the hosts of one shard at a time, or one part of a host, whose requests and events
     have to fit into a Python worker's memory. Keys are identified by 64-bit hashes of host and key.
-    Among a million of them, the probability of a collision is 3e-8.
+    Among a million of them, the probability of a collision is 3e-8. Workers read the files of
+    DataFrames that are plain Parquet files by themselves, as `trace_outcomes` does.
 
     Args:
         requests: Rows of `schema.REQUESTS`.
@@ -181,7 +180,7 @@ def batch_outcomes(
 def trace_outcomes(
     spark: SparkSession, folder: str | Path, *, parts: Mapping[str, int] | None = None
 ) -> DataFrame:
-    """Compute how each request of a trace in files ends, faster than with DataFrames.
+    """Compute how each request of a trace in files ends, faster than from rows of DataFrames.
 
     Args:
         spark: The session.
