@@ -77,6 +77,12 @@ def test_files_of_others_do_not_tell(folder: Path) -> None:
     assert not fit_together(None, BATCH, 100_000)
 
 
+def test_damaged_file_is_left_to_its_reader(folder: Path) -> None:
+    file = next((folder / "events").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:-9])
+    assert StoredSizes.of(folder) is None
+
+
 def test_hosts_that_fit_together_take_no_job(folder: Path) -> None:
     trace = TraceFolder(folder)
     assert trace.sizes(NO_SPARK, 1_000) == TraceSizes({}, 1.0, (5, 3_000))

@@ -31,10 +31,15 @@ class StoredSizes:
     @classmethod
     def of(cls, folder: Path) -> StoredSizes | None:
         """Read the footers; None unless workers of an import wrote all files."""
-        footers = {
-            name: [pq.read_metadata(file) for file in (folder / name).glob(f"*{PARQUET_SUFFIX}")]
-            for name in ("requests", "events")
-        }
+        try:
+            footers = {
+                name: [
+                    pq.read_metadata(file) for file in (folder / name).glob(f"*{PARQUET_SUFFIX}")
+                ]
+                for name in ("requests", "events")
+            }
+        except (OSError, ValueError):
+            return None  # Spark's reader raises the error for a damaged file.
         both = [footer for of_table in footers.values() for footer in of_table]
         if not all(TEXT_BYTES in (footer.metadata or {}) for footer in both):
             return None
