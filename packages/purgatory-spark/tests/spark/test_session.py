@@ -65,14 +65,18 @@ def test_small_session_starts_quickly(tmp_path: Path) -> None:
     ]
 
 
-def test_class_path_of_spark_defaults_is_kept(
+def test_class_path_that_is_given_elsewhere_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
     first = session._small_settings({})
     assert first["spark.driver.extraClassPath"].endswith(".jar")
     own = {"spark.driver.extraClassPath": "own.jar"}
     assert session._small_settings(own) == first | own
+    with monkeypatch.context() as submitted:
+        submitted.setenv("PYSPARK_SUBMIT_ARGS", "--driver-class-path own.jar pyspark-shell")
+        assert "spark.driver.extraClassPath" not in session._small_settings({})
     (tmp_path / "spark-defaults.conf").write_text("spark.driver.extraClassPath own.jar\n")
     assert "spark.driver.extraClassPath" not in session._small_settings({})
 

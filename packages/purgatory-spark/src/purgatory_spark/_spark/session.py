@@ -308,7 +308,8 @@ def _defaults_of(environment: Mapping[str, str]) -> str:
 def _small_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given settings, and further ones of a JVM for a small input."""
     settings = {**_SMALL_LOCAL_SETTINGS, **given}
-    if _CLASS_PATH not in _defaults_of(os.environ):
+    elsewhere = _defaults_of(os.environ) + os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if not re.search("extraClassPath|driver-class-path", elsewhere):
         jars = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent) / "jars"
         first = [sorted(jars.glob(f"{name}[-_][0-9]*.jar")) for name in _FIRST_JARS]
         settings.setdefault(_CLASS_PATH, os.pathsep.join(map(str, chain(*first))))
