@@ -80,6 +80,8 @@ def subscriptions_of_client_metrics(harness: CaseHarness) -> Any:
         harness.until(lambda: "app.*" in str(_describe(harness, name)))
         seen["described"] = _describe(harness, name)
         seen["one described"] = _describe(harness, name, "interval.ms", "no.such.setting")
+        # One of Kafka's nodes may list it a moment after another describes it.
+        harness.until(lambda: bool(_listed(harness, 0)))
         seen["listed"] = [_listed(harness, version) for version in (0, 1)]
         seen["appended"] = _alter(harness, name, (_APPEND, "metrics", "*"))
         fields = {
@@ -100,6 +102,7 @@ def subscriptions_of_client_metrics(harness: CaseHarness) -> Any:
         deleted = [(_DELETE, key, None) for key in ("metrics", "interval.ms", "match")]
         seen["deleted"] = _alter(harness, name, *deleted)
         harness.until(lambda: "200" not in str(_describe(harness, name)))
+    harness.until(lambda: not _listed(harness, 1))
     seen["listed afterwards"] = _listed(harness, 1)
     return seen
 
