@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from benchmarks import peers, question, stream_data
@@ -121,7 +122,7 @@ def _process_state() -> dict[str, object]:
     gc.collect()
     return {
         "threads": set(threading.enumerate()),
-        "files": sorted(str(file.readlink()) for file in _open_files()),
+        "files": sorted(filter(_is_ours, (str(file.readlink()) for file in _open_files()))),
         "collector": (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
         "left out of collections": gc.get_freeze_count() > 0,
         "switch interval": sys.getswitchinterval(),
@@ -139,6 +140,11 @@ def _open_files() -> Iterator[Path]:
         # The listing itself had a file, which is closed by now.
         if file.is_symlink():
             yield file
+
+
+def _is_ours(file: str) -> bool:
+    """Whether Spark, started by other tests, can't have opened or closed it meanwhile."""
+    return SparkContext._active_spark_context is None or not file.startswith("socket:")
 
 
 @pytest.fixture(scope="module", autouse=True)
