@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
+from operator import attrgetter
 
 import numpy as np
 import pyarrow as pa
@@ -155,7 +156,9 @@ def unpacked(packed: pa.Table, kind: str, schema: pa.Schema) -> pa.Table:
     kinds = zip(packed.column("kind").to_pylist(), _buffers(packed.column("blob")), strict=True)
     tables = [from_blob(blob) for found, blob in kinds if found == kind]
     # A column is a dictionary in some blobs, and a cast of many chunks takes less time than many.
-    alike = [pa.concat_tables(group).cast(schema) for _, group in groupby(tables, _schema_of)]
+    alike = [
+        pa.concat_tables(group).cast(schema) for _, group in groupby(tables, attrgetter("schema"))
+    ]
     return pa.concat_tables([*alike, schema.empty_table()])
 
 
@@ -167,10 +170,6 @@ def _buffers(blobs: pa.ChunkedArray) -> Iterator[pa.Buffer]:
         bounds = np.frombuffer(offsets, np.int32)[first : last + 1] if len(chunk) else ()
         for start, end in pairwise(bounds):
             yield data.slice(start, end - start)
-
-
-def _schema_of(table: pa.Table) -> pa.Schema:
-    return table.schema
 
 
 def _encoded(column: pa.Array) -> pa.DictionaryArray:
